@@ -27,13 +27,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from benchmarks._bars import Bar, report
+from benchmarks._planted import Outcome, neighbour
 from benchmarks.any_program_cases import HERE, Case
 from benchmarks.any_program_files import programs
 from benchmarks.any_program_idioms import MAKERS
@@ -51,26 +51,13 @@ _BESIDE = 0.25
 _SURE = 0.95  # what is said with more confidence is to be right as often
 
 
-@dataclass(frozen=True)
-class Outcome:
-    case: Case
-    mark: str
-    said: str
-    confidence: float
-    alternatives: tuple[str, ...] = field(default=())
-
-
 @contextlib.contextmanager
 def surroundings(case: Case) -> Iterator[list[str]]:
     """What stands in front of the command, and the neighbour."""
     if case.pinned:
         cpu = str(max(os.sched_getaffinity(0)))
-        beside = subprocess.Popen(["taskset", "-c", cpu, sys.executable, "-c", "while True: pass"])
-        try:
+        with neighbour("taskset", "-c", cpu):
             yield ["taskset", "-c", cpu]
-        finally:
-            beside.kill()
-            beside.wait()
     elif case.quota is not None:
         with group_of(case.quota) as procs:
             yield ["sh", "-c", f'echo $$ > {procs}; exec "$@"', "-"]
@@ -112,7 +99,7 @@ def missing(case: Case) -> str | None:
     return None
 
 
-def judged(case: Case, seconds: float) -> Outcome:
+def judged(case: Case, seconds: float) -> Outcome[Case]:
     """Diagnose a program as a user would, and hold what is said against what is planted."""
     with surroundings(case) as before:
         command = [*before, *(word.replace("{seconds}", f"{seconds:g}") for word in case.command)]
@@ -190,12 +177,11 @@ def main() -> int:
     parser.add_argument("--made", type=Path, help="where programs are built, and kept for the next call")
     parser.add_argument("--build-only", action="store_true", help="build the programs and end")
     given = parser.parse_args()
-    outcomes: list[Outcome] = []
+    outcomes: list[Outcome[Case]] = []
     with place_of(given.made) as temporary:
         if not given.folder:
             compiled(Path(temporary))
-        beside = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if given.neighbour else None
-        try:
+        with neighbour(there=given.neighbour):
             planted = (
                 programs(given.folder, Path(temporary))
                 if given.folder
@@ -212,17 +198,13 @@ def main() -> int:
                 found = judged(case, given.seconds)
                 outcomes.append(found)
                 print(f"{found.mark:9} {case.title:26} | {found.said}", flush=True)
-        finally:
-            if beside is not None:
-                beside.kill()
-                beside.wait()
     if given.json:
         rows = [{"title": o.case.title, "mark": o.mark, "said": o.said} for o in outcomes]
         given.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
     return summary(outcomes)
 
 
-def summary(outcomes: list[Outcome]) -> int:
+def summary(outcomes: list[Outcome[Case]]) -> int:
     """The counts, the calibration, the bars."""
     counts = {
         name: sum(o.mark == name for o in outcomes)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 __all__ = ["HERE", "MAKERS", "Case", "maker"]
 
@@ -37,6 +38,7 @@ class Case:
 
 
 Maker = Callable[[random.Random, Path], Case]
+Program = Callable[..., tuple[str, ...]]
 MAKERS: list[Maker] = []
 
 
@@ -45,13 +47,39 @@ def maker(make: Maker) -> Maker:
     return make
 
 
-def cpp(folder: Path, mode: str, **options: object) -> tuple[str, ...]:
-    return (str(folder / "planted"), mode, "{seconds}", *(f"{key}={value}" for key, value in options.items()))
+def words(options: dict[str, object]) -> list[str]:
+    return [f"{key}={value}" for key, value in options.items()]
 
 
-def python(mode: str, **options: object) -> tuple[str, ...]:
-    return (sys.executable, str(HERE / "planted.py"), mode, "{seconds}",
-            *(f"{key}={value}" for key, value in options.items()))  # fmt: skip
+def cpp(folder: Path, mode: str, *, built: str = "planted", **options: object) -> tuple[str, ...]:
+    return (str(folder / built), mode, "{seconds}", *words(options))
+
+
+def python(folder: Path, mode: str, *, source: str = "planted.py", **options: object) -> tuple[str, ...]:
+    del folder
+    return (sys.executable, str(HERE / source), mode, "{seconds}", *words(options))
+
+
+def drawn(draw: random.Random, text: str) -> str:
+    """An option as it stands, one of some ("a|b"), or between two numbers ("2..5", "0.3..1.0")."""
+    if "|" in text:
+        return draw.choice(text.split("|"))
+    low, span, high = text.partition("..")
+    if not span:
+        return text
+    return str(draw.uniform(float(low), float(high)) if "." in low else draw.randint(int(low), int(high)))
+
+
+def planted(
+    title: str, program: Program, line: str, kinds: tuple[str, ...], name: str = "", *, silent: bool = False
+) -> None:
+    """A program of which nothing but its options is drawn: `line` is its mode and they, see `drawn`."""
+    mode, *options = (word.partition("=") for word in line.split())
+
+    @maker
+    def make(draw: random.Random, folder: Path) -> Case:
+        chosen = {key: drawn(draw, text) for key, _, text in options}
+        return Case(title, program(folder, mode[0], **chosen), kinds, name, silent)
 
 
 NAMES = ("parse", "check", "price", "route", "store")
@@ -62,7 +90,7 @@ def slow_line(draw: random.Random, folder: Path, via: str, **more: object) -> Ca
     slow, fast = draw.choice(NAMES[:count]), draw.uniform(20, 60)
     # More than two CPUs' work would make these the limit.
     us = round(fast * (count + draw.uniform(1, 3)))
-    options = {"stages": count, "slow": slow, "fast": round(fast), "us": us,
+    options: dict[str, Any] = {"stages": count, "slow": slow, "fast": round(fast), "us": us,
                "capacity": draw.choice([4, 32, 100]), "via": via, **more}  # fmt: skip
     return Case(f"line by {via}", cpp(folder, "line", **options), ("thread",), slow)
 
@@ -102,23 +130,9 @@ def one_lock(draw: random.Random, folder: Path) -> Case:
     return Case("lock while working", command, ("lock",), "lock")
 
 
-@maker
-def sleeping_lock(draw: random.Random, folder: Path) -> Case:
-    command = cpp(folder, "lock", threads=draw.randint(2, 5), hold_sleep=draw.choice([500, 2000]), fast=30)
-    return Case("lock while sleeping", command, ("lock",), "lock")
-
-
-@maker
-def reader_writer(draw: random.Random, folder: Path) -> Case:
-    command = cpp(folder, "rwlock", threads=2, hold_sleep=draw.choice([2000, 5000]))
-    return Case("reader-writer lock", command, ("lock",), "lock")
-
-
-@maker
-def spinning(draw: random.Random, folder: Path) -> Case:
-    return Case(
-        "spin wait", cpp(folder, "spin", us=draw.randint(100, 600)), ("thread",), "producer_loop|make_item"
-    )
+planted("lock while sleeping", cpp, "lock threads=2..5 hold_sleep=500|2000 fast=30", ("lock",), "lock")
+planted("reader-writer lock", cpp, "rwlock threads=2 hold_sleep=2000|5000", ("lock",), "lock")
+planted("spin wait", cpp, "spin us=100..600", ("thread",), "producer_loop|make_item")
 
 
 @maker
@@ -128,22 +142,17 @@ def late_worker(draw: random.Random, folder: Path) -> Case:
     return Case("one late worker", command, ("thread",), "worker_loop")
 
 
-@maker
-def pool_of_workers(draw: random.Random, folder: Path) -> Case:
-    command = cpp(folder, "pool", threads=2, dispatch=5, job=draw.randint(200, 600))
-    return Case("workers of a pool", command, ("thread",), "jobs_loop|do_job")
-
-
-@maker
-def slow_dispatcher(draw: random.Random, folder: Path) -> Case:
-    command = cpp(folder, "pool", threads=draw.randint(2, 4), dispatch=draw.randint(200, 500), job=40)
-    return Case("dispatcher of a pool", command, ("thread",), "dispatcher_loop|prepare_job")
-
-
-@maker
-def sleeping_jobs(draw: random.Random, folder: Path) -> Case:
-    command = cpp(folder, "pool", threads=2, dispatch=20, job=30, job_sleep=draw.choice([1000, 3000]))
-    return Case("jobs that sleep", command, ("timer",), "jobs_loop")
+planted("workers of a pool", cpp, "pool threads=2 dispatch=5 job=200..600", ("thread",), "jobs_loop|do_job")
+planted(
+    "dispatcher of a pool",
+    cpp,
+    "pool threads=2..4 dispatch=200..500 job=40",
+    ("thread",),
+    "dispatcher_loop|prepare_job",
+)
+planted(
+    "jobs that sleep", cpp, "pool threads=2 dispatch=20 job=30 job_sleep=1000|3000", ("timer",), "jobs_loop"
+)
 
 
 @maker
@@ -170,14 +179,8 @@ def full_machine(draw: random.Random, folder: Path) -> Case:
     )
 
 
-@maker
-def one_thread(draw: random.Random, folder: Path) -> Case:
-    return Case("one thread", cpp(folder, "single"), ("thread",), "main|planted|crunch|turn")
-
-
-@maker
-def page_faults(draw: random.Random, folder: Path) -> Case:
-    return Case("page faults", cpp(folder, "faults"), ("thread",), "main|planted|touch_pages")
+planted("one thread", cpp, "single", ("thread",), "main|planted|crunch|turn")
+planted("page faults", cpp, "faults", ("thread",), "main|planted|touch_pages")
 
 
 for _via in ("socketpair", "pipe", "tcp", "unix"):
@@ -193,10 +196,13 @@ for _via in ("socketpair", "pipe", "tcp", "unix"):
         return Case(f"sleeping child by {via}", command, ("timer", "process"), "serve|planted")
 
 
-@maker
-def slow_asker(draw: random.Random, folder: Path) -> Case:
-    command = cpp(folder, "ask", via="tcp", us=40, fast=draw.randint(200, 600))
-    return Case("slow client of a child", command, ("thread",), "use_reply|turn|main|planted")
+planted(
+    "slow client of a child",
+    cpp,
+    "ask via=tcp us=40 fast=200..600",
+    ("thread",),
+    "use_reply|turn|main|planted",
+)
 
 
 @maker
@@ -206,10 +212,7 @@ def late_child(draw: random.Random, folder: Path) -> Case:
     return Case("one late child", command, ("process",), "its_share|turn|planted")
 
 
-@maker
-def event_handler(draw: random.Random, folder: Path) -> Case:
-    command = cpp(folder, "events", us=draw.randint(200, 600), fast=30)
-    return Case("eventfd", command, ("thread",), "handler_loop|handle_event")
+planted("eventfd", cpp, "events us=200..600 fast=30", ("thread",), "handler_loop|handle_event")
 
 
 @maker
@@ -222,68 +225,41 @@ def neighbour(draw: random.Random, folder: Path) -> Case:
     return Case("neighbour on the CPU", cpp(folder, "single"), ("cpu",), "CPUs", pinned=True)
 
 
-@maker
-def python_line(draw: random.Random, folder: Path) -> Case:
-    return Case("Python line", python("line", ms=draw.uniform(1.2, 2.5), fast=0.3), ("thread",), "price")
+planted("Python line", python, "line ms=1.2..2.5 fast=0.3", ("thread",), "price")
 
 
 @maker
 def python_sleep(draw: random.Random, folder: Path) -> Case:
     # By its queues a stage that sleeps is a slow stage.
     return Case(
-        "Python line with a sleep", python("line", sleep=draw.uniform(2, 5)), ("timer", "thread"), "price"
+        "Python line with a sleep",
+        python(folder, "line", sleep=draw.uniform(2, 5)),
+        ("timer", "thread"),
+        "price",
     )
 
 
-@maker
-def interpreter_lock(draw: random.Random, folder: Path) -> Case:
-    return Case("GIL", python("gil", threads=draw.randint(2, 4)), ("lock",), "GIL")
-
-
-@maker
-def python_lock(draw: random.Random, folder: Path) -> Case:
-    return Case(
-        "Python lock", python("lock", threads=draw.randint(2, 4), hold=draw.uniform(2, 5)), ("lock",), "lock"
-    )
-
-
-@maker
-def blocked_loop(draw: random.Random, folder: Path) -> Case:
-    return Case("asyncio", python("loop", ms=draw.uniform(10, 40)), ("thread",), "recompute|compute|blocker")
-
-
-@maker
-def unequal_processes(draw: random.Random, folder: Path) -> Case:
-    command = python("processes", ms=draw.uniform(80, 200), fast=10)
-    return Case("process pool", command, ("process",), "unequal|digest|PoolWorker|python")
-
-
-@maker
-def sleeping_executor(draw: random.Random, folder: Path) -> Case:
-    return Case(
-        "executor that sleeps",
-        python("executor", sleep=draw.uniform(5, 20)),
-        ("timer",),
-        "ThreadPool|price|worker",
-    )
-
-
-@maker
-def python_server(draw: random.Random, folder: Path) -> Case:
-    return Case(
-        "Python server", python("ask", ms=draw.uniform(1, 4)), ("process",), "answer|digest|echo|SHA256"
-    )
+planted("GIL", python, "gil threads=2..4", ("lock",), "GIL")
+planted("Python lock", python, "lock threads=2..4 hold=2.0..5.0", ("lock",), "lock")
+planted("asyncio", python, "loop ms=10.0..40.0", ("thread",), "recompute|compute|blocker")
+planted(
+    "process pool",
+    python,
+    "processes ms=80.0..200.0 fast=10",
+    ("process",),
+    "unequal|digest|PoolWorker|python",
+)
+planted("executor that sleeps", python, "executor sleep=5.0..20.0", ("timer",), "ThreadPool|price|worker")
+planted("Python server", python, "ask ms=1.0..4.0", ("process",), "answer|digest|echo|SHA256")
 
 
 @maker
 def idle_server(draw: random.Random, folder: Path) -> Case:
     # It asks itself by a child of its own that sleeps: that it waits for the child's timer is right, too.
-    return Case("idle server", python("serve", every=draw.uniform(10, 30)), ("load", "timer"), "")
+    return Case("idle server", python(folder, "serve", every=draw.uniform(10, 30)), ("load", "timer"), "")
 
 
-@maker
-def python_alone(draw: random.Random, folder: Path) -> Case:
-    return Case("Python alone", python("single"), ("thread",), "crunch|compute|python|main")
+planted("Python alone", python, "single", ("thread",), "crunch|compute|python|main")
 
 
 @maker

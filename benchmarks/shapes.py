@@ -23,11 +23,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks._bars import Bar, report
+from benchmarks._planted import Outcome, neighbour
 from benchmarks.shapes_cases import EQUAL, HIDDEN, NONE, STAGE, STOPPED, WRITTEN, Case, cases, strangers
 
 HERE = Path(__file__).parent
@@ -72,34 +72,25 @@ def compiled(source: Path, folder: Path) -> Path:
     return program
 
 
-@dataclass(frozen=True)
-class Outcome:
-    case: Case
-    mark: str
-    said: str
-    confidence: float
-    code: int
-
-
-def judged(case: Case, folder: Path, seconds: float) -> Outcome:
+def judged(case: Case, folder: Path, seconds: float) -> Outcome[Case]:
     """Diagnose a pipeline as a user would, and hold what is said against what is planted."""
     command = ["latlab", "diagnose", "--no-forecast", "--json", "-o", str(folder / "run"), "--seconds",
                str(seconds + 2), "--", *command_of(case, folder, seconds)]  # fmt: skip
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 90, check=False)
     except subprocess.TimeoutExpired:
-        return Outcome(case, "failed", f"no answer within {seconds + 90:g} s", 0.0, -1)
+        return Outcome(case, "failed", f"no answer within {seconds + 90:g} s", 0.0)
     try:
         answer = json.loads(done.stdout)
     except json.JSONDecodeError:
-        return Outcome(case, "failed", done.stderr[-400:], 0.0, done.returncode)
+        return Outcome(case, "failed", done.stderr[-400:], 0.0)
     said = f"{answer['verdict']}: {answer['limiting_stage']} — {answer['sentence']}"
     if answer["distrust"]:
         said += f" [{answer['distrust'][0]}]"
     if answer["evidence"]:
         said += f" ({answer['evidence'][0]})"
     said += "".join(f" [{doubt['kind']} {doubt['where']} {doubt['other']}]" for doubt in answer["doubts"])
-    return Outcome(case, mark(case, answer, done.returncode), said, answer["confidence"], done.returncode)
+    return Outcome(case, mark(case, answer, done.returncode), said, answer["confidence"])
 
 
 def mark(case: Case, answer: dict[str, Any], code: int) -> str:
@@ -149,11 +140,10 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="where recordings of what was not right are kept")
     parser.add_argument("--json", type=Path, help="where the outcomes are written")
     given = parser.parse_args()
-    outcomes = []
+    outcomes: list[Outcome[Case]] = []
     with tempfile.TemporaryDirectory(prefix="latlab-shapes-") as temporary:
         compiled(PROGRAMS / "in_cpp.cpp", Path(temporary))
-        beside = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if given.neighbour else None
-        try:
+        with neighbour(there=given.neighbour):
             chosen = [*cases(given.cases, given.seed), *strangers()]
             if given.programs is not None:
                 chosen = list(strangers(given.programs))
@@ -174,10 +164,6 @@ def main() -> int:
                     f"{found.mark:10} {case.shape:15} {case.runtime:10} {planted:28} | {found.said}",
                     flush=True,
                 )
-        finally:
-            if beside is not None:
-                beside.kill()
-                beside.wait()
     if given.json:
         rows = [
             {"shape": o.case.shape, "runtime": o.case.runtime, "mark": o.mark, "said": o.said}
@@ -187,7 +173,7 @@ def main() -> int:
     return summary(outcomes)
 
 
-def summary(outcomes: list[Outcome]) -> int:
+def summary(outcomes: list[Outcome[Case]]) -> int:
     """The counts, the calibration table, the bars."""
     marks = {name: sum(o.mark == name for o in outcomes)
              for name in ("right", "withheld", "misleading", "wrong", "failed")}  # fmt: skip

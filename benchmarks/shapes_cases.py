@@ -47,6 +47,22 @@ def queue(name: str, source: str, drain: str, capacity: int = 32, **more: Any) -
     return {"name": name, "from": source, "to": drain, "capacity": capacity, **more}
 
 
+def queues_of(stages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The queues that stages put to and take from, where each has one end of either kind."""
+    drains = {name: one["name"] for one in stages for name in one["in"]}
+    return [queue(name, one["name"], drains[name]) for one in stages for name in one["out"]]
+
+
+def slowed(
+    draw: random.Random, names: tuple[str, ...], low: float, high: float
+) -> tuple[dict[str, float], str]:
+    """Service times, one of them 2.5 to 4 times the others, and whose that is."""
+    times = dict.fromkeys(names, draw.uniform(low, high))
+    slow = draw.choice(names)
+    times[slow] *= draw.uniform(2.5, 4)
+    return times, slow
+
+
 def line(draw: random.Random, capacity: int, prefix: str = "", **slow: Any) -> tuple[dict[str, Any], str]:
     """A source and three to five stages, one of them two to four times as slow as the others."""
     names = [
@@ -84,9 +100,7 @@ def idle(draw: random.Random, runtime: str) -> Case:
 
 def join(draw: random.Random, runtime: str) -> Case:
     """`pair` takes one event of each side."""
-    times = dict.fromkeys(("left", "right", "pair"), draw.uniform(0.6, 1.2))
-    slow = draw.choice(list(times))
-    times[slow] *= draw.uniform(2.5, 4)
+    times, slow = slowed(draw, ("left", "right", "pair"), 0.6, 1.2)
     stages = [
         stage("feed-1", "", "a", every_ms=0.2),
         stage("feed-2", "", "b", every_ms=0.2),
@@ -94,36 +108,25 @@ def join(draw: random.Random, runtime: str) -> Case:
         stage("right", "b", "d", times["right"]),
         stage("pair", "c d", "", times["pair"]),
     ]
-    queues = [
-        queue("a", "feed-1", "left"),
-        queue("b", "feed-2", "right"),
-        queue("c", "left", "pair"),
-        queue("d", "right", "pair"),
-    ]
-    return Case("join", runtime, STAGE, (slow,), {"stages": stages, "queues": queues})
+    return Case("join", runtime, STAGE, (slow,), {"stages": stages, "queues": queues_of(stages)})
 
 
 def fork(draw: random.Random, runtime: str) -> Case:
     """`split` puts every event to both."""
-    times = dict.fromkeys(("split", "left", "right"), draw.uniform(0.6, 1.2))
-    slow = draw.choice(list(times))
-    times[slow] *= draw.uniform(2.5, 4)
+    times, slow = slowed(draw, ("split", "left", "right"), 0.6, 1.2)
     stages = [
         stage("feed", "", "a", every_ms=0.2),
         stage("split", "a", "b c", times["split"]),
         stage("left", "b", "", times["left"]),
         stage("right", "c", "", times["right"]),
     ]
-    queues = [queue("a", "feed", "split"), queue("b", "split", "left"), queue("c", "split", "right")]
-    return Case("fork", runtime, STAGE, (slow,), {"stages": stages, "queues": queues})
+    return Case("fork", runtime, STAGE, (slow,), {"stages": stages, "queues": queues_of(stages)})
 
 
 def cycle(draw: random.Random, runtime: str) -> Case:
     """A client with a window of requests under way, a server, a stage that takes replies."""
     window = draw.choice([4, 8, 16])
-    times = dict.fromkeys(("client", "server", "reply"), draw.uniform(0.5, 1.0))
-    slow = draw.choice(list(times))
-    times[slow] *= draw.uniform(2.5, 4)
+    times, slow = slowed(draw, ("client", "server", "reply"), 0.5, 1.0)
     stages = [
         stage("client", "credits", "requests", times["client"]),
         stage("server", "requests", "replies", times["server"]),
@@ -161,10 +164,8 @@ def workers(draw: random.Random, runtime: str) -> Case:
         stage("worker", "jobs", "done", slow * count if planted else slow, count=count),
         stage("store", "done", "", 0.3 if planted else 2 * slow),
     ]
-    queues = [queue("jobs", "source", "worker"), queue("done", "worker", "store")]
-    return Case(
-        "workers", runtime, STAGE, ("worker" if planted else "store",), {"stages": stages, "queues": queues}
-    )
+    spec = {"stages": stages, "queues": queues_of(stages)}
+    return Case("workers", runtime, STAGE, ("worker" if planted else "store",), spec)
 
 
 def lines(draw: random.Random, runtime: str) -> Case:
@@ -289,8 +290,7 @@ def routed(draw: random.Random, runtime: str) -> Case:
         stage("left", "b", "", times["left"]),
         stage("right", "c", "", times["right"]),
     ]
-    queues = [queue("a", "feed", "split"), queue("b", "split", "left"), queue("c", "split", "right")]
-    return Case("routed", runtime, STAGE, (slow,), {"stages": stages, "queues": queues})
+    return Case("routed", runtime, STAGE, (slow,), {"stages": stages, "queues": queues_of(stages)})
 
 
 def polled(draw: random.Random, runtime: str) -> Case:
@@ -333,9 +333,7 @@ def last_slow(draw: random.Random, runtime: str) -> Case:
 
 def diamond(draw: random.Random, runtime: str) -> Case:
     """A fork and a join of what it sent both ways."""
-    times = dict.fromkeys(("split", "left", "right", "pair"), draw.uniform(0.5, 0.9))
-    slow = draw.choice(list(times))
-    times[slow] *= draw.uniform(2.5, 4)
+    times, slow = slowed(draw, ("split", "left", "right", "pair"), 0.5, 0.9)
     stages = [
         stage("feed", "", "a", every_ms=0.2),
         stage("split", "a", "b c", times["split"]),
@@ -343,14 +341,7 @@ def diamond(draw: random.Random, runtime: str) -> Case:
         stage("right", "c", "e", times["right"]),
         stage("pair", "d e", "", times["pair"]),
     ]
-    queues = [
-        queue("a", "feed", "split"),
-        queue("b", "split", "left"),
-        queue("c", "split", "right"),
-        queue("d", "left", "pair"),
-        queue("e", "right", "pair"),
-    ]
-    return Case("diamond", runtime, STAGE, (slow,), {"stages": stages, "queues": queues})
+    return Case("diamond", runtime, STAGE, (slow,), {"stages": stages, "queues": queues_of(stages)})
 
 
 def of_two_groups(draw: random.Random, runtime: str) -> Case:
@@ -363,15 +354,12 @@ def of_two_groups(draw: random.Random, runtime: str) -> Case:
         stage("fetch", "jobs", "rows", base * one * (2.5 if slow == "fetch" else 1), count=one),
         stage("write", "rows", "", base * two * (2.5 if slow == "write" else 1), count=two),
     ]
-    queues = [queue("jobs", "source", "fetch"), queue("rows", "fetch", "write")]
-    return Case("two groups", runtime, STAGE, (slow,), {"stages": stages, "queues": queues})
+    return Case("two groups", runtime, STAGE, (slow,), {"stages": stages, "queues": queues_of(stages)})
 
 
 def lent(draw: random.Random, runtime: str) -> Case:
     """Buffers of a pool travel with the events, from `fill` to `write`; a slow stage keeps most of them."""
-    times = dict.fromkeys(("fill", "encode", "write"), draw.uniform(0.5, 0.9))
-    slow = draw.choice(list(times))
-    times[slow] *= draw.uniform(2.5, 4)
+    times, slow = slowed(draw, ("fill", "encode", "write"), 0.5, 0.9)
     count = draw.choice([6, 12])
     stages = [
         stage("source", "", "jobs", every_ms=0.2),
@@ -379,12 +367,7 @@ def lent(draw: random.Random, runtime: str) -> Case:
         stage("encode", "full", "done", times["encode"]),
         stage("write", "done", "", times["write"], returns="buffers"),
     ]
-    queues = [
-        queue("jobs", "source", "fill"),
-        queue("full", "fill", "encode"),
-        queue("done", "encode", "write"),
-        queue("buffers", "write", "fill", count, initial=count),
-    ]
+    queues = [*queues_of(stages), queue("buffers", "write", "fill", count, initial=count)]
     return Case("lent buffers", runtime, STAGE, (slow,), {"stages": stages, "queues": queues})
 
 

@@ -45,12 +45,7 @@ async def run(stage: dict[str, Any], queues: dict[str, Any], seed: int, begin: f
 
 async def main() -> None:
     spec = shape.read()
-    queues: dict[str, Any] = {}
-    for one in spec["queues"]:
-        made: Any = asyncio.Queue(one["capacity"])
-        for _ in range(one.get("initial", 0)):
-            made.put_nowait(0)
-        queues[one["name"]] = made if shape.unseen(spec, one) else instrument(made, **shape.labels(one))
+    queues = shape.queues_of(spec, asyncio.Queue, instrument)
     begin = time.perf_counter()
     tasks = [
         asyncio.create_task(

@@ -63,12 +63,7 @@ def run(stage: dict[str, Any], queues: dict[str, Any], seed: int, begin: float) 
 
 def main() -> None:
     spec = shape.read()
-    queues: dict[str, Any] = {}
-    for one in spec["queues"]:
-        made: Any = queue.Queue(one["capacity"])
-        for _ in range(one.get("initial", 0)):
-            made.put(0)
-        queues[one["name"]] = made if shape.unseen(spec, one) else instrument(made, **shape.labels(one))
+    queues = shape.queues_of(spec, queue.Queue, instrument)
     begin = time.perf_counter()
     for stage in spec["stages"]:
         for number in range(stage["count"]):

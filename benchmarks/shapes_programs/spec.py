@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sys
+from collections.abc import Callable
 from typing import Any
 
 
@@ -30,6 +31,19 @@ def labels(queue: dict[str, Any]) -> dict[str, str]:
 def unseen(spec: dict[str, Any], queue: dict[str, Any]) -> bool:
     """Whether a queue stays as Python has it."""
     return bool(spec.get("plain")) or not queue.get("seen", True)
+
+
+def queues_of(
+    spec: dict[str, Any], make: Callable[[int], Any], instrument: Callable[..., Any]
+) -> dict[str, Any]:
+    """Every queue by its name, with the events that it begins with; told to latlab, but for the unseen."""
+    queues = {}
+    for one in spec["queues"]:
+        made = make(one["capacity"])
+        for _ in range(one.get("initial", 0)):
+            made.put_nowait(0)
+        queues[one["name"]] = made if unseen(spec, one) else instrument(made, **labels(one))
+    return queues
 
 
 def outputs(stage: dict[str, Any], count: int) -> list[str]:
