@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,18 @@ def test_a_lock_held_half_as_long_gives_what_a_server_that_holds_it_half_as_long
     assert lock.name == "futex 0x40"
     assert p99.seen_ns > 1.8 * truth
     assert abs(p99.ns - truth) < 0.1 * truth
+
+
+def test_of_a_file_that_is_locked_no_shorter_hold_is_forecast() -> None:
+    schedule, rows = server()
+    intervals = schedule.intervals.copy()
+    intervals["wait"][intervals["wait"] == Wait.FUTEX] = Wait.FILE_LOCK
+    made = replace(schedule, intervals=intervals)
+    slow = np.argsort(rows["sent"] - rows["arrived"])[-len(rows) // 100 :].tolist()
+    account = Account(made, rows, ("request",))
+    assert any(kind == "lock" for index in slow for kind, _ in account.of(index))
+    found, _ = forecasts(made, rows, account, slow)
+    assert "lock" not in [one.change for one in found]
 
 
 def test_one_more_worker_is_not_told_where_each_connection_has_its_thread() -> None:

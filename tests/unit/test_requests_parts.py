@@ -206,6 +206,13 @@ def test_a_lock_that_is_asked_for_again_after_a_time_out_is_waited_for() -> None
     assert set(spent(alone, [], request(100, 100, 200))) == {("timer", "")}
 
 
+def test_a_lock_of_a_file_is_a_lock_with_the_file_and_who_gave_it_back() -> None:
+    waits = [(0, State.BLOCKED, Wait.FILE_LOCK, Source.THREAD, -1, 100, 200, 1, 3, -1)]
+    made = replace(schedule(waits), objects={3: "/srv/cards.index"})
+    found = Account(made, np.array([request(100, 100, 200)], REQUEST), ("GET",)).of(0)
+    assert found == {("lock", "file lock on /srv/cards.index, released by worker"): 100}
+
+
 def test_pages_that_a_running_thread_touches_first_are_a_part_at_their_usual_price() -> None:
     rows = np.array([request(100, 100, 200)], REQUEST)
     running = schedule([interval(0, State.RUNNING, 100, 200)])

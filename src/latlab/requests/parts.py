@@ -438,10 +438,10 @@ class Account:
             return "lock", self._places.lock(row) + (
                 f", released by {self._name(freed)}" if freed >= 0 else ""
             )
-        if wait == Wait.SEMAPHORE:
-            return "lock", f"System V semaphore {int(row['object'])}" + (
-                f", released by {woke}" if woke else ""
-            )
+        if wait in (Wait.SEMAPHORE, Wait.FILE_LOCK):
+            named = f"file lock on {thing}" if thing else "file lock"
+            named = f"System V semaphore {int(row['object'])}" if wait == Wait.SEMAPHORE else named
+            return "lock", named + (f", released by {woke}" if woke else "")
         if wait in (Wait.DISK, Wait.SYNC):
             return "disk", "fsync" if wait == Wait.SYNC else thing
         if wait == Wait.FAULT:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ _LEAST_WAKES = 10  # of our threads, before another program counts as one that o
 _MOST_EVENTS = 3_000_000  # of a program's threads, of all of which a schedule is made
 _SETTLE_S = 0.01
 _ASK_S = 0.01
+_LATE_S = 0.2  # after its time, who is woken among hundreds that want the CPUs
 
 Stop = Callable[[], bool]
 
@@ -125,9 +127,9 @@ def capture_command(
         own = _own(process.pid)
         collector.follow([process.pid])
         given_up = False
-        with ahead_of_others():
+        with _Punctual() as punctual:
             try:
-                code = _wait(process, seconds, give_up)
+                code = _wait(process, seconds, give_up, punctual)
                 given_up = code is None and give_up()
             finally:
                 ended = time.monotonic_ns()
@@ -183,11 +185,11 @@ def capture_pids(
         sampling.follow(pids)
         collector.follow(pids)
         began = time.monotonic_ns()
-        with ahead_of_others():
+        with _Punctual() as punctual:
             while time.monotonic_ns() - began < seconds * 1e9 and not stop():
                 if not any(_alive(pid) for pid in pids):  # one that has ended may wait for its parent yet
                     break
-                time.sleep(min(0.05, max(0.0, seconds - (time.monotonic_ns() - began) / 1e9)))
+                punctual.sleep(min(0.05, max(0.0, seconds - (time.monotonic_ns() - began) / 1e9)))
             ended = time.monotonic_ns()
             sockets = local_sockets()
             time.sleep(_SETTLE_S)
@@ -234,15 +236,46 @@ def _own(pid: int) -> Member:
     return found if found is not None else Member(pid, pid, str(pid))
 
 
-def _wait(process: subprocess.Popen[bytes], seconds: float | None, give_up: Stop) -> int | None:
+class _Punctual:
+    """Who sleeps until an observation's end; one who wakes late goes ahead of the program from then on.
+
+    Not before: what latlab does meanwhile would keep the program from a CPU in one piece.
+    """
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._late = False
+
+    def __enter__(self) -> _Punctual:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def sleep(self, seconds: float, wait: Callable[[float], object] = time.sleep) -> None:
+        """For so long, or until `wait` comes back."""
+        began = time.monotonic()
+        try:
+            wait(seconds)
+        finally:
+            if not self._late and time.monotonic() - began > seconds + _LATE_S:
+                self._late = True
+                self._stack.enter_context(ahead_of_others())
+
+
+def _wait(
+    process: subprocess.Popen[bytes], seconds: float | None, give_up: Stop, punctual: _Punctual
+) -> int | None:
     until = None if seconds is None else time.monotonic() + seconds
     while until is None or time.monotonic() < until:
         left = _ASK_S if until is None else min(_ASK_S, max(0.0, until - time.monotonic()))
         try:
-            return process.wait(timeout=left)
+            punctual.sleep(left, process.wait)
         except subprocess.TimeoutExpired:
             if give_up():
                 break
+        else:
+            return process.returncode
     return None
 
 

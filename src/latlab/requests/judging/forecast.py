@@ -5,6 +5,7 @@ Told only where the simulation of the unchanged server gives back what was seen,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -26,6 +27,7 @@ __all__ = ["forecasts"]
 
 Array = np.ndarray[Any, Any]
 
+_WORD = re.compile(r"0x[0-9a-f]+$")  # the address of a lock, in its name
 _QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 _FEWEST = {"p50": 100, "p99": 1_000, "p99.9": 5_000}
 _NEAR = {"p50": 0.2, "p99": 0.1, "p99.9": 0.1}  # of what was seen
@@ -131,12 +133,13 @@ def _asked(account: Account, rows: Array, chosen: Array, slow: Sequence[int]) ->
     locks: dict[str, float] = {}
     for one in spent:
         for (kind, where), ns in one.items():
-            if kind == "lock" and not where.startswith(INTERPRETER):  # which nobody holds for less long
-                word = where.partition(",")[0]
+            word = where.partition(",")[0]
+            # Nobody holds the interpreter's for less long; of files and semaphores no word is simulated.
+            if kind == "lock" and _WORD.search(word) and not where.startswith(INTERPRETER):
                 locks[word] = locks.get(word, 0.0) + ns
     lock = max(locks, key=lambda word: locks[word], default="")
     if lock and locks[lock] > _LEAST_LOCK * whole:
-        asked.append(("lock", lock, Change(held=_HALF, lock=int(lock.split()[-1], 16)), False, False))
+        asked.append(("lock", lock, Change(held=_HALF, lock=int(lock.rpartition("0x")[2], 16)), False, False))
     functions = account.functions_of(slow)
     function = next(iter(functions), "")
     if function and functions[function] > _LEAST_LOCK * whole:
