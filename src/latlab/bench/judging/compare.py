@@ -27,8 +27,9 @@ import numpy.typing as npt
 
 from latlab.bench.results.imports import Results
 from latlab.model.bench import Judgement
-from latlab.model.evidence.bench import BenchWarning
+from latlab.model.evidence.bench import BenchWarning, VerdictSaid
 from latlab.model.evidence.said import said
+from latlab.model.evidence.statistics import RulingSaid
 from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.distributions import normal_cdf, normal_quantile, student_quantile
 from latlab.stats.variance import effective_size, midmean
@@ -168,16 +169,14 @@ def judge_unpaired(
                 warnings.append(said(BenchWarning.BETWEEN_SEEN, runs=between.runs, **differ))
     margin = math.log1p(smallest_effect)
     if low > -margin and high < margin:
-        verdict, why = Ruling.EQUIVALENT, f"the interval is within {share(smallest_effect, digits=2)}"
+        verdict, why = Ruling.EQUIVALENT, said(VerdictSaid.WITHIN, margin=smallest_effect)
     elif low > 0 or high < 0:
-        verdict, why = (Ruling.SLOWER if low > 0 else Ruling.FASTER), "the interval excludes 0"
+        verdict, why = (Ruling.SLOWER if low > 0 else Ruling.FASTER), said(RulingSaid.EXCLUDES_0)
     else:
-        verdict, why = Ruling.INCONCLUSIVE, "run them interleaved: latlab bench ab A B"
+        verdict, why = Ruling.INCONCLUSIVE, said(VerdictSaid.INTERLEAVE)
         if min(n, m) < FEWEST and not single:
-            why = (
-                f"{min(n, m)} processes a side are too few for a verdict, it takes {FEWEST}; "
-                f"taken at face value B differs by {share(math.expm1(effect), signed=True)}; {why}"
-            )
+            taken = math.expm1(effect)
+            why = said(VerdictSaid.TOO_FEW, processes=min(n, m), enough=FEWEST, effect=taken)
     processes = min(len(a), len(b))
     needed: int | None = processes
     if verdict is Ruling.INCONCLUSIVE:

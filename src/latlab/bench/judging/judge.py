@@ -19,7 +19,7 @@ from latlab.bench.judging.measures import (
     pooled_mean,
 )
 from latlab.model.bench import Judgement, Sample, Shift
-from latlab.model.evidence.bench import BenchWarning
+from latlab.model.evidence.bench import BenchWarning, VerdictSaid
 from latlab.model.evidence.said import said
 from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.change_points import change_points
@@ -213,7 +213,9 @@ def _shifts(pairs: Sequence[Pair], alpha: float, block: int) -> tuple[Shift, ...
         size = block * math.ceil(needed / mean / block) if mean > 0 else 0
         groups = len(pairs) // size if size else 0
         if groups < _FEWEST_GROUPS:
-            why = f"needs {_FEWEST_GROUPS} times {needed:.0f} effective iterations, has {sum(effective):.0f}"
+            why = said(
+                VerdictSaid.TOO_FEW_ITERATIONS, groups=_FEWEST_GROUPS, needed=needed, effective=sum(effective)
+            )
             out.append(Shift(name, None, (None, None), why))
             continue
         ratios = []

@@ -11,9 +11,10 @@ from typing import Any
 from latlab.bench.results.imports import Results
 from latlab.errors import InputError
 from latlab.formats import documents
+from latlab.model.evidence.bench import LevelSaid
+from latlab.model.evidence.said import said
 from latlab.stats.sequential import FEWEST, level_changes
 from latlab.stats.variance import midmean
-from latlab.words import share
 
 __all__ = ["accept", "accepted", "history"]
 
@@ -67,7 +68,7 @@ def _one(
         return {
             **document,
             "verdict": "inconclusive",
-            "why": f"{len(values)} results are too few to find a change of level; it takes {FEWEST + 1}",
+            "why": said(LevelSaid.TOO_FEW, results=len(values), enough=FEWEST + 1),
         }
     wanted = {Path(label).name for key in (name, "*") for label in accepted.get(key, ())}
     changes: list[dict[str, Any]] = [
@@ -88,16 +89,17 @@ def _one(
         return {
             **document,
             "verdict": "unchanged",
-            "why": f"no change of level of {share(effect, digits=2)} or more",
+            "why": said(LevelSaid.UNCHANGED, effect=effect),
         }
     last = changes[-1]
     change = float(last["effect"])
     verdict = "slower" if change > 0 else "faster"
-    why = f"{verdict} by {share(abs(change), digits=2)} since {last['at']}"
+    since = {"change": abs(change), "at": last["at"]}
     if last["accepted"]:
-        verdict, why = "unchanged", f"{why}, which is accepted"
-    elif verdict == "slower":
-        why += f"; to accept it: latlab bench accept {last['at']}"
+        verdict, why = "unchanged", said(LevelSaid.ACCEPTED, direction=verdict, **since)
+    else:
+        kind = LevelSaid.SLOWER if verdict == "slower" else LevelSaid.FASTER
+        why = said(kind, **since)
     return {**document, "changes": changes, "verdict": verdict, "why": why}
 
 

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from latlab.model.bench import Measure, Sample
+from latlab.model.evidence.bench import VerdictSaid
+from latlab.model.evidence.said import said
 from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.experiments import paired
 from latlab.stats.quantiles import nearest_rank
@@ -132,8 +134,9 @@ def judge_measures(
         # Commands have one time a process, so that their mean is looked at here alone.
         at_least = abs(math.expm1(pooled)) if name == "mean" or len(names) == 1 else 0.0
         if result.verdict is Ruling.EQUIVALENT and at_least >= margin:
+            rare = said(VerdictSaid.FEW_SLOW_RUNS, effect=math.expm1(pooled))
             result = dataclasses.replace(
-                result, verdict=Ruling.INCONCLUSIVE, why=_rare(pooled), needed_pairs=2 * result.pairs
+                result, verdict=Ruling.INCONCLUSIVE, why=rare, needed_pairs=2 * result.pairs
             )
         if final and not declared and result.verdict is Ruling.INCONCLUSIVE and name in DECLARED:
             steps = [step for step in DEFAULT_STEPS if step > max(margin, at_least)]
@@ -142,27 +145,16 @@ def judge_measures(
     return tuple(out)
 
 
-def _rare(pooled: float) -> str:
-    return (
-        f"over all that was measured the means differ by {share(math.expm1(pooled), digits=2, signed=True)}, "
-        "which a few slow runs decide; measure longer"
-    )
-
-
 def _widened(result: PairedResult, steps: Sequence[float]) -> PairedResult:
     low, high = result.interval
     if low is None or high is None or result.effect is None:
         return result
     for margin in steps:
         if -margin < low and high < margin and abs(result.effect) <= margin / 2:
-            why = f"the interval is within {share(margin, digits=0)}; this budget can't tell less here"
             return dataclasses.replace(
-                result,
-                verdict=Ruling.EQUIVALENT,
-                smallest_effect=margin,
-                why=why,
-                needed_pairs=result.pairs,
-            )
+                result, verdict=Ruling.EQUIVALENT, smallest_effect=margin, needed_pairs=result.pairs,
+                why=said(VerdictSaid.WITHIN_THIS_BUDGET, margin=margin),
+            )  # fmt: skip
     return result
 
 

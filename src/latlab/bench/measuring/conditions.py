@@ -13,6 +13,8 @@ import psutil
 
 from latlab.bench.processes.process import takes_seed
 from latlab.bench.results.targets import Target
+from latlab.model.evidence.bench import ConditionSaid
+from latlab.model.evidence.said import said
 
 __all__ = ["FACTORS", "FILES", "LEVELS", "Knobs", "available", "closed", "hogs"]
 
@@ -87,7 +89,7 @@ class hogs:  # noqa: N801 - used as a context manager, like a function
 def available(factor: str, target: Target) -> str | None:
     """Why a factor can't be varied here, or None."""
     if factor == "input" and not takes_seed(target):
-        return f"{target.name} takes no parameter 'seed'"
+        return said(ConditionSaid.NO_SEED, target=target.name)
     return closed(factor) if factor in FILES else None
 
 
@@ -95,7 +97,7 @@ def closed(factor: str) -> str | None:
     """Why the files behind a factor can't be read and written, or None."""
     files = glob.glob(FILES[factor])  # noqa: PTH207 - the pattern spans folders from the root
     if not files:
-        return f"this machine has no {FILES[factor]}"
+        return said(ConditionSaid.NO_FILES, files=FILES[factor])
     for file in files:
         try:
             # Opened, since a locked-down kernel refuses what the file's mode allows.
@@ -106,7 +108,7 @@ def closed(factor: str) -> str | None:
     if factor == "governor":
         offered = Path(files[0]).with_name("scaling_available_governors").read_text().split()
         if not set(LEVELS["governor"]) <= set(offered):
-            return f"only {', '.join(offered)} are offered"
+            return said(ConditionSaid.OFFERED, offered=", ".join(offered))
     return None
 
 
@@ -135,5 +137,5 @@ class Knobs:
                 return f"{file}: {error.strerror}"
             back = Path(file).read_text().strip()
             if back != level:
-                return f"{file} reads back '{back}'"
+                return said(ConditionSaid.READS_BACK, file=file, value=back)
         return None

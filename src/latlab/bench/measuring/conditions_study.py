@@ -29,9 +29,10 @@ from latlab.bench.results.recorder import Recorder
 from latlab.bench.results.targets import Target
 from latlab.errors import LatlabError
 from latlab.model.bench import Sample, Settings
+from latlab.model.evidence.bench import ConditionSaid
+from latlab.model.evidence.said import said
 from latlab.stats.quantiles import nearest_rank
 from latlab.stats.variance import midmean
-from latlab.words import share
 
 __all__ = ["study"]
 
@@ -118,7 +119,7 @@ def study(
                     continue
                 sample, used = _measure(target, settings, levels, int(random.integers(1 << 31)))
                 if "scheduling" in levels and ("fifo" in sample.context) != (levels["scheduling"] == "fifo"):
-                    unavailable["scheduling"] = "a measuring process read back another class"
+                    unavailable["scheduling"] = said(ConditionSaid.OTHER_CLASS)
                     continue
                 measured[grid[index]].append((sample, used))
                 recorder.add(Row(_label(levels), block, done, "A", sample))
@@ -143,11 +144,7 @@ def _scheduling_refused(target: Target, settings: Settings, priority: int) -> st
     for level in LEVELS["scheduling"]:
         sample = measure_once(target, dataclasses.replace(few, priority=priority if level == "fifo" else 0))
         if ("fifo" in sample.context) != (level == "fifo"):
-            return (
-                "SCHED_FIFO isn't allowed here"
-                if level == "fifo"
-                else "latlab itself was started under SCHED_FIFO, which its processes inherit"
-            )
+            return said(ConditionSaid.NO_FIFO if level == "fifo" else ConditionSaid.FIFO_INHERITED)
     return None
 
 
@@ -203,17 +200,13 @@ def _main_effect(factor: str, rows: Sequence[Combination]) -> dict[str, float]:
 
 def _recommendation(rows: Sequence[Combination], effects: dict[str, dict[str, float]]) -> str:
     if not rows:
-        return "nothing could be measured"
+        return said(ConditionSaid.NOTHING_MEASURED)
     best = [
         f"{factor} {min(levels, key=levels.__getitem__)}"
         for factor, levels in effects.items()
         if factor != "input" and max(levels.values()) > 1.1 * min(levels.values())
     ]
     quietest = _label(rows[0].levels) or "as it is"
-    advice = (
-        f"measure with {', '.join(best)}" if best else "no factor changes the scatter by a tenth; leave them"
-    )
-    return (
-        f"{advice}; least scatter: {quietest} (interquartile range "
-        f"{share(rows[0].iqr, digits=2)} of the median)"
-    )
+    if best:
+        return said(ConditionSaid.MEASURE_WITH, levels=", ".join(best), quietest=quietest, iqr=rows[0].iqr)
+    return said(ConditionSaid.LEAVE, quietest=quietest, iqr=rows[0].iqr)

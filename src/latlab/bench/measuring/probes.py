@@ -11,14 +11,15 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from latlab.bench.measuring.conditions import Knobs, closed, hogs
 from latlab.errors import LatlabError
+from latlab.model.evidence.bench import ConditionSaid
+from latlab.model.evidence.said import said
 from latlab.system.settings.tuning import PROBES
-from latlab.words import share
 
 __all__ = ["Finding", "busy_shares", "loop_ns", "probe", "processor_share"]
 
@@ -27,6 +28,7 @@ LOADED = 0.9  # of every core's time
 THROTTLED_MS = 20.0  # a limit takes 50 ms at once; nothing else of a sane machine does
 MOVED = 1.03  # ratio of a loop's times under two governors
 
+_Judged = tuple[Mapping[str, str], bool | None, str]
 _SPIN = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nprint(flush=True)\nwhile True: pass"
 _SHARE = """
 import os, sys, time
@@ -62,7 +64,7 @@ class Finding:
         why: one sentence.
     """
 
-    levels: dict[str, str]
+    levels: Mapping[str, str]
     figures: dict[str, float]
     effective: bool | None
     why: str
@@ -139,7 +141,7 @@ def probe(factor: str, levels: Sequence[str], knobs: Knobs, cpu: int, priority: 
     if factor == "load":
         return _of(levels, _load, _loaded)
     if factor == "input":
-        return Finding({}, {}, None, "each process was given the seed that its row in `seeds` names")
+        return Finding({}, {}, None, said(ConditionSaid.SEED_GIVEN))
 
     def with_file(measure: Callable[[int], float]) -> Callable[[str], float]:
         def at(level: str) -> float:
@@ -161,14 +163,14 @@ def probe(factor: str, levels: Sequence[str], knobs: Knobs, cpu: int, priority: 
 def _of(
     levels: Sequence[str],
     measure: Callable[[str], float],
-    judge: Callable[[dict[str, float]], tuple[dict[str, str], bool | None, str]],
+    judge: Callable[[dict[str, float]], _Judged],
 ) -> Finding:
     figures: dict[str, float] = {}
     for level in levels:
         try:
             figures[level] = measure(level)
         except LatlabError as error:
-            return Finding({}, figures, None, f"{level} could not be tried: {error}")
+            return Finding({}, figures, None, said(ConditionSaid.NOT_TRIED, level=level, why=str(error)))
     sentences, effective, why = judge(figures)
     return Finding(sentences, figures, effective, why)
 
@@ -193,41 +195,36 @@ def _load(level: str) -> float:
         return share
 
 
-def _preempts(shares: dict[str, float]) -> tuple[dict[str, str], bool | None, str]:
-    sentences = {
-        k: f"{share(v, digits=0)} of its processor beside one busy process" for k, v in shares.items()
-    }
+def _preempts(shares: dict[str, float]) -> _Judged:
+    sentences = {k: said(ConditionSaid.PROCESSOR, part=v) for k, v in shares.items()}
     works = shares["fifo"] >= PREEMPTS and shares["other"] <= SHARES
-    return sentences, works, (
-        "SCHED_FIFO preempts the ordinary class" if works else "SCHED_FIFO was not seen to preempt"
-    )  # fmt: skip
+    return sentences, works, said(ConditionSaid.PREEMPTS if works else ConditionSaid.NOT_PREEMPTING)
 
 
-def _loaded(shares: dict[str, float]) -> tuple[dict[str, str], bool | None, str]:
-    sentences = {
-        "idle": f"the busiest core was busy {share(shares['idle'], digits=0)} of the time",
-        "hog": f"the least busy core was busy {share(shares['hog'], digits=0)} of the time",
+def _loaded(shares: dict[str, float]) -> _Judged:
+    sentences: dict[str, str] = {
+        "idle": said(ConditionSaid.BUSIEST, part=shares["idle"]),
+        "hog": said(ConditionSaid.LEAST_BUSY, part=shares["hog"]),
     }
     if shares["hog"] < LOADED:
-        return sentences, False, "the load generator left a core idle"
+        return sentences, False, said(ConditionSaid.CORE_IDLE)
     if shares["idle"] > 0.5:
-        return sentences, False, "the machine is not idle without the load generator: others keep it busy"
-    return sentences, True, "the load generator loads every core, and without it they are idle"
+        return sentences, False, said(ConditionSaid.NOT_IDLE)
+    return sentences, True, said(ConditionSaid.LOADED)
 
 
-def _throttles(gaps: dict[str, float]) -> tuple[dict[str, str], bool | None, str]:
+def _throttles(gaps: dict[str, float]) -> _Judged:
     limited, free = gaps  # the level that limits stands first
-    sentences = {k: f"a spinning real-time process lost at most {v:.1f} ms at once" for k, v in gaps.items()}
+    sentences = {k: said(ConditionSaid.LOST_AT_ONCE, ms=v) for k, v in gaps.items()}
     if gaps[free] > THROTTLED_MS:
-        return sentences, False, "real-time processes are throttled even without it"
+        return sentences, False, said(ConditionSaid.THROTTLED_ANYWAY)
     works = gaps[limited] > THROTTLED_MS
-    return sentences, works, "it throttles real-time processes" if works else "it throttles no thread here"
+    return sentences, works, said(ConditionSaid.THROTTLES if works else ConditionSaid.NOT_THROTTLING)
 
 
-def _moved(loops: dict[str, float]) -> tuple[dict[str, str], bool | None, str]:
-    sentences = {k: f"a step of a fixed loop took {v:.3g} ns" for k, v in loops.items()}
+def _moved(loops: dict[str, float]) -> _Judged:
+    sentences = {k: said(ConditionSaid.STEP_TOOK, ns=v) for k, v in loops.items()}
     ratio = loops["powersave"] / loops["performance"]
     works = ratio >= MOVED
-    return sentences, works, (
-        f"the clock moved by a factor of {ratio:.2f}" if works else "the clock did not move under load"
-    )  # fmt: skip
+    moved = said(ConditionSaid.CLOCK_MOVED, ratio=ratio) if works else said(ConditionSaid.CLOCK_STOOD)
+    return sentences, works, moved

@@ -1,10 +1,10 @@
-"""What a comparison of two benchmarks is to be read with."""
+"""What a comparison of two benchmarks says and is to be read with; what a condition of measuring does."""
 
 from __future__ import annotations
 
 from latlab.model.evidence.said import Kind
 
-__all__ = ["BenchWarning"]
+__all__ = ["BenchWarning", "ConditionSaid", "LevelSaid", "VerdictSaid"]
 
 
 class BenchWarning(Kind):
@@ -41,3 +41,69 @@ class BenchWarning(Kind):
     )
     APART = "the sides were measured at different times: machine drift looks like an effect; see bench ab"
     ENVIRONMENTS = "different environments: {differences}"
+
+
+class VerdictSaid(Kind):
+    """Why a comparison is ruled so, where the ruling of a single paired experiment does not say it."""
+
+    WITHIN = "the interval is within {margin:share2}"
+    WITHIN_THIS_BUDGET = "the interval is within {margin:share0}; this budget can't tell less here"
+    INTERLEAVE = "run them interleaved: latlab bench ab A B"
+    TOO_FEW = (
+        "{processes} processes a side are too few for a verdict, it takes {enough}; taken at face value B "
+        "differs by {effect:signed}; run them interleaved: latlab bench ab A B"
+    )
+    FEW_SLOW_RUNS = (
+        "over all that was measured the means differ by {effect:change}, which a few slow runs decide; "
+        "measure longer"
+    )
+    TOO_FEW_ITERATIONS = "needs {groups} times {needed:.0f} effective iterations, has {effective:.0f}"
+
+
+class LevelSaid(Kind):
+    """Whether the level of a series of results changed."""
+
+    TOO_FEW = "{results} results are too few to find a change of level; it takes {enough}"
+    UNCHANGED = "no change of level of {effect:share2} or more"
+    FASTER = "faster by {change:share2} since {at}"
+    SLOWER = "slower by {change:share2} since {at}; to accept it: latlab bench accept {at}"
+    ACCEPTED = "{direction} by {change:share2} since {at}, which is accepted"
+
+
+class ConditionSaid(Kind):
+    """What the levels of a condition were seen to do, why one can't be tried, and which are advised."""
+
+    SEED_GIVEN = "each process was given the seed that its row in `seeds` names"
+    NOT_TRIED = "{level} could not be tried: {why}"
+    PROCESSOR = "{part:share0} of its processor beside one busy process"
+    PREEMPTS = "SCHED_FIFO preempts the ordinary class"
+    NOT_PREEMPTING = "SCHED_FIFO was not seen to preempt"
+    BUSIEST = "the busiest core was busy {part:share0} of the time"
+    LEAST_BUSY = "the least busy core was busy {part:share0} of the time"
+    CORE_IDLE = "the load generator left a core idle"
+    NOT_IDLE = "the machine is not idle without the load generator: others keep it busy"
+    LOADED = "the load generator loads every core, and without it they are idle"
+    LOST_AT_ONCE = "a spinning real-time process lost at most {ms:.1f} ms at once"
+    THROTTLED_ANYWAY = "real-time processes are throttled even without it"
+    THROTTLES = "it throttles real-time processes"
+    NOT_THROTTLING = "it throttles no thread here"
+    STEP_TOOK = "a step of a fixed loop took {ns:.3g} ns"
+    CLOCK_MOVED = "the clock moved by a factor of {ratio:.2f}"
+    CLOCK_STOOD = "the clock did not move under load"
+
+    OTHER_CLASS = "a measuring process read back another class"
+    NO_FIFO = "SCHED_FIFO isn't allowed here"
+    FIFO_INHERITED = "latlab itself was started under SCHED_FIFO, which its processes inherit"
+    NO_SEED = "{target} takes no parameter 'seed'"
+    NO_FILES = "this machine has no {files}"
+    OFFERED = "only {offered} are offered"
+    READS_BACK = "{file} reads back '{value}'"
+
+    NOTHING_MEASURED = "nothing could be measured"
+    MEASURE_WITH = (
+        "measure with {levels}; least scatter: {quietest} (interquartile range {iqr:share2} of the median)"
+    )
+    LEAVE = (
+        "no factor changes the scatter by a tenth; leave them; least scatter: {quietest} (interquartile "
+        "range {iqr:share2} of the median)"
+    )
