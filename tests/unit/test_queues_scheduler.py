@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from latlab.queues.sample.scheduler import FUTEX, FUTEX_END, SWITCH, WAKING, Threads
 
@@ -68,33 +69,35 @@ def test_nothing_is_said_of_a_thread_before_its_first_event_or_of_one_that_never
     assert seen.share(STAGE, 100, 100) is None
 
 
-def test_a_thread_that_is_woken_while_another_has_its_cpu_says_who_had_it() -> None:
-    seen = threads(
-        (0, SWITCH, 0, STAGE, 0),
-        (10, SWITCH, STAGE, HOG, 1),
-        (40, WAKING, STAGE, OWNER, 0),
-        (90, SWITCH, HOG, STAGE, 1),
-    )
+@pytest.mark.parametrize(
+    ("events", "end", "waited", "woken_late", "held_by"),
+    [
+        pytest.param(
+            [(0, SWITCH, 0, STAGE, 0), (10, SWITCH, STAGE, HOG, 1),
+             (40, WAKING, STAGE, OWNER, 0), (90, SWITCH, HOG, STAGE, 1)],
+            100, 50, 50, "hog (20)", id="who had it when the thread was woken",
+        ),
+        pytest.param(
+            [(0, SWITCH, 0, STAGE, 0), (10, SWITCH, STAGE, HOG, 0),
+             (90, SWITCH, HOG, OWNER, 0), (95, SWITCH, OWNER, STAGE, 1)],
+            100, 85, 0, "hog (20)", id="who had it for longest, and not who left it last",
+        ),
+        pytest.param(
+            [(0, SWITCH, STAGE, 0, 1), (40, WAKING, STAGE, OWNER, 0), (45, SWITCH, 0, STAGE, 0)],
+            50, 5, 5, "", id="no thread where it was idle",
+        ),
+    ],
+)  # fmt: skip
+def test_a_cpu_that_a_thread_waits_for_was_held_by(
+    events: list[tuple[int, int, int, int, int]], end: int, waited: int, woken_late: int, held_by: str
+) -> None:
+    share = threads(*events).share(STAGE, 0, end)
+    assert share is not None
+    assert (share.run_queue_ns, share.wake_up_ns, share.cpu_held_by) == (waited, woken_late, held_by)
+
+
+def test_who_wakes_a_thread_is_named() -> None:
+    seen = threads((0, SWITCH, 0, STAGE, 0), (10, SWITCH, STAGE, HOG, 1), (40, WAKING, STAGE, OWNER, 0))
     share = seen.share(STAGE, 0, 100)
     assert share is not None
-    assert (share.run_queue_ns, share.wake_up_ns, share.cpu_held_by) == (50, 50, "hog (20)")
     assert share.woken_by == "owner (30)"
-
-
-def test_who_had_the_cpu_goes_by_time_and_not_by_who_left_it_last() -> None:
-    seen = threads(
-        (0, SWITCH, 0, STAGE, 0),
-        (10, SWITCH, STAGE, HOG, 0),
-        (90, SWITCH, HOG, OWNER, 0),
-        (95, SWITCH, OWNER, STAGE, 1),
-    )
-    share = seen.share(STAGE, 0, 100)
-    assert share is not None
-    assert (share.run_queue_ns, share.cpu_held_by) == (85, "hog (20)")
-
-
-def test_a_cpu_that_was_idle_until_the_thread_came_was_held_by_nobody() -> None:
-    seen = threads((0, SWITCH, STAGE, 0, 1), (40, WAKING, STAGE, OWNER, 0), (45, SWITCH, 0, STAGE, 0))
-    share = seen.share(STAGE, 0, 50)
-    assert share is not None
-    assert (share.wake_up_ns, share.cpu_held_by) == (5, "")

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from latlab.system.settings.tuning import Change
 
 
-def _print_json(document: dict[str, Any]) -> None:
+def _show(document: dict[str, Any] | None, text: str) -> ExitCode:
+    """Print the document, or the text where there is none."""
     from latlab.formats.documents import dumps
 
-    click.echo(dumps(document))
+    click.echo(text if document is None else f"{dumps(document)}\n", nl=False)
+    return ExitCode.OK
 
 
 @click.group(cls=SuggestingGroup)
@@ -35,11 +37,7 @@ def show(as_json: bool) -> int:
     from latlab.system.environment import capture
 
     seen = capture()
-    if as_json:
-        _print_json(seen.to_json())
-    else:
-        click.echo(environment(seen), nl=False)
-    return ExitCode.OK
+    return _show(seen.to_json() if as_json else None, environment(seen))
 
 
 @system.command()
@@ -51,11 +49,8 @@ def check(cpus: str | None, as_json: bool) -> int:
     from latlab.system.settings import catalogue as settings
 
     found = settings.check(cpus=_cpus(cpus) if cpus is not None else _default_cpus())
-    if as_json:
-        _print_json({"schema": 1, "settings": [one.to_json() for one in found]})
-    else:
-        click.echo(findings(found), nl=False)
-    return ExitCode.OK
+    document = {"schema": 1, "settings": [one.to_json() for one in found]}
+    return _show(document if as_json else None, findings(found))
 
 
 @system.command()
@@ -67,11 +62,8 @@ def clocks(as_json: bool) -> int:
 
     found = measured.clocks()
     use = measured.recommend(found)
-    if as_json:
-        _print_json({"schema": 1, "clocks": [one.to_json() for one in found], "use": use})
-    else:
-        click.echo(clock_table(found, use), nl=False)
-    return ExitCode.OK
+    document = {"schema": 1, "clocks": [one.to_json() for one in found], "use": use}
+    return _show(document if as_json else None, clock_table(found, use))
 
 
 @system.command()
@@ -115,10 +107,8 @@ def tune(
             except OSError as error:
                 raise UsageError(f"{command[0]} can't be run ({error.strerror})") from None
     done = write(profile, cpus=chosen) if really else tuning.plan(profile, cpus=chosen)
-    if as_json:
-        _print_json({"schema": 1, "applied": really, "changes": [one.to_json() for one in done]})
-    else:
-        click.echo(changes(done), nl=False)
+    document = {"schema": 1, "applied": really, "changes": [one.to_json() for one in done]}
+    _show(document if as_json else None, changes(done))
     if not really:
         click.echo("latlab system tune: nothing was written; add --apply to write", err=True)
     elif any(one.outcome == "applied" for one in done):
@@ -141,10 +131,8 @@ def restore(overwrite: bool, as_json: bool) -> int:
     from latlab.system.settings import tuning
 
     done = tuning.restore(overwrite=overwrite)
-    if as_json:
-        _print_json({"schema": 1, "changes": [one.to_json() for one in done]})
-    else:
-        click.echo(changes(done) or "nothing to restore\n", nl=False)
+    document = {"schema": 1, "changes": [one.to_json() for one in done]}
+    _show(document if as_json else None, changes(done) or "nothing to restore\n")
     return (
         ExitCode.FAILED if any(one.outcome in ("refused", "changed since") for one in done) else ExitCode.OK
     )

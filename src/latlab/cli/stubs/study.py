@@ -180,16 +180,9 @@ def replay(
     from latlab.stubs.studies.sameness import outside as _outside
 
     found = _outside.replay(
-        name,
-        trace,
-        list(command),
-        keyed=keyed,
-        lazy=lazy,
-        views=views,
-        aside=as_json,
-        compare=compare,
-        pickles=pickles,
-    )
+        name, trace, list(command),
+        keyed=keyed, lazy=lazy, views=views, aside=as_json, compare=compare, pickles=pickles,
+    )  # fmt: skip
     if as_json:
         document = {"schema": 1, "trace": str(trace), "component": name, "calls": found.calls,
                     "memory_bytes": found.held_bytes, "exit_code": found.code}  # fmt: skip

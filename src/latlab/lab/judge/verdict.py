@@ -129,6 +129,10 @@ def diagnose(
         queues=sum(1 for queue in observation.queues if queue.complete),
     )
     check = discrepancy(observation, traces, every=every)
+    whole = Whole(
+        queues=queue_views, stages=stage_views, end_to_end=end_to_end, sampler=found, discrepancy=check,
+        cores_used=used, cores=cores, seconds=seconds, events=_entered(queue_views), facts=facts,
+    )  # fmt: skip
     return replace(
         analysis,
         limiting_stage=limiting,
@@ -145,18 +149,7 @@ def diagnose(
             *(() if others is None else _distrust(found, outcomes, cores, others)),
             *distrust,
         ),
-        run=Whole(
-            queues=queue_views,
-            stages=stage_views,
-            end_to_end=end_to_end,
-            sampler=found,
-            discrepancy=check,
-            cores_used=used,
-            cores=cores,
-            seconds=seconds,
-            events=_entered(queue_views),
-            facts=facts,
-        ),
+        run=whole,
     )
 
 

@@ -29,6 +29,10 @@ BOOKS = ("ladder", "array", "map")
 MAX_NS = (1 << 64) - 1
 _MOST_LEVELS = 1000
 DIALECTS = {"I": "ITCH", "P": "PITCH", "T": "PITCH ASCII"}
+_COUNTED = (
+    "messages", "unknown", "empty", "malformed", "out_of_order", "first_ns", "last_ns",
+    "early_ends", "jumped",
+)  # fmt: skip
 _QUANTILES = {"p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "p99.99": 0.9999}
 
 
@@ -73,21 +77,13 @@ def census_of(
     return Census(
         dialect=DIALECTS.get(pipeline.dialect, "unknown"),
         framing=source.framing,
-        messages=counts["messages"],
         by_type=_named(pipeline.by_type(), pipeline.dialect),
         symbols=len(pipeline.symbols()),
         errors=tuple(errors),
-        unknown=counts["unknown"],
-        empty=counts["empty"],
-        malformed=counts["malformed"],
-        out_of_order=counts["out_of_order"],
-        first_ns=counts["first_ns"],
-        last_ns=counts["last_ns"],
         anomalies=pipeline.anomalies(),
         transport=source.transport_counts() or pipeline.transport_counts(),
         absent=missing,
-        early_ends=counts["early_ends"],
-        jumped=counts["jumped"],
+        **{name: counts[name] for name in _COUNTED},
     )
 
 

@@ -136,7 +136,19 @@ class Period:
 
 
 @dataclass(frozen=True)
-class QueueResult:
+class QueueEnds:
+    """Which queue it is, and between whom."""
+
+    number: int
+    name: str
+    kind: str
+    source: str
+    drain: str
+    capacity: int
+
+
+@dataclass(frozen=True)
+class QueueResult(QueueEnds):
     """One queue over the observed time. Fills are bounds where samples are intervals.
 
     Attributes:
@@ -152,12 +164,6 @@ class QueueResult:
         pool_wait_ns: of a pool, the mean time that an event waited for an object; None where unknown.
     """
 
-    number: int
-    name: str
-    kind: str
-    source: str
-    drain: str
-    capacity: int
     samples: int
     nonempty_samples: tuple[int, int]
     sum_of_fills: tuple[int, int]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from latlab.model.queues.analysis import QueueEnds
+
 __all__ = ["LatencyNow", "QueueNow", "Snapshot", "StageNow"]
 
 
 @dataclass(frozen=True)
-class QueueNow:
+class QueueNow(QueueEnds):
     """A queue at one look.
 
     Attributes:
@@ -20,12 +22,6 @@ class QueueNow:
         rate_in_hz, rate_out_hz: since the look before; 0 at the first.
     """
 
-    number: int
-    name: str
-    kind: str
-    source: str
-    drain: str
-    capacity: int
     fill_low: int
     fill_high: int
     high_water: int

@@ -18,6 +18,7 @@ from latlab.stubs.timelines import actions as _actions
 from latlab.stubs.timelines import schedule as _schedule
 
 _STATES = ("running", "blocked", "ready")
+_MEASURED = ("run_ns", "blocked_ns", "ready_ns", "start_ns", "end_ns", "budget_ns", "switches", "faults")
 
 
 PRIORITIES = ("other", "high", "fifo")
@@ -157,14 +158,7 @@ def play(
                 parent=creators.get(number),
                 pid=0,
                 name="",
-                run_ns=row["run_ns"],
-                blocked_ns=row["blocked_ns"],
-                ready_ns=row["ready_ns"],
-                start_ns=row["start_ns"],
-                end_ns=row["end_ns"],
-                budget_ns=row["budget_ns"],
-                switches=row["switches"],
-                faults=row["faults"],
+                **{name: row[name] for name in _MEASURED},
                 slices=tuple((begin, end, _STATES[kind]) for begin, end, kind in slices),
             )
         )
