@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from latlab.formats.event_traces.files import RECORD, TraceFile
-from latlab.lab.forecast.by_stage_stub import _agenda, points_that_fit
+from latlab.lab.forecast.by_stage_stub import _agenda, _sentence, points_that_fit
 from latlab.lab.forecast.intervals import pooled, quantile_interval
 from latlab.lab.forecast.stage_runs import Fast, Paced, undisturbed
 from latlab.lab.judge.disturbances import losses_in_words
 from latlab.lab.judge.outcome import Outcome
 from latlab.lab.judge.verdict import _uncounted
-from latlab.model.diagnosis.answer import Interval
+from latlab.model.diagnosis.answer import ForecastPoint, Interval
 from latlab.model.diagnosis.pipeline import QueueRow
 from latlab.queues.trace.traces import _known_until
 
@@ -216,3 +216,17 @@ def test_an_interval_of_many_runs_stays_as_it_is() -> None:
     assert found[0] is not None
     assert found[0].low is not None
     assert found[0].low < 0.9
+
+
+@pytest.mark.parametrize(("faster_ms", "rough"), [(7.8, True), (6.0, False)])
+def test_a_tail_that_seems_longer_with_a_faster_stage_is_told_as_too_rough(
+    faster_ms: float, rough: bool
+) -> None:
+    def point(speedup: float | None, tail_ms: float) -> ForecastPoint:
+        tail = Interval(tail_ms * 1e6, 5.1e6, 11.8e6)
+        return ForecastPoint(speedup, speedup, 2, capacity_hz=Interval(50_000.0), p99_9_ns=tail)
+
+    points = {None: point(None, 6.7), 0.2: point(0.2, faster_ms), 1.0: point(1.0, 3.0)}
+    sentence = _sentence("book", points, "none", None, None)
+    assert "p99.9 from 6.7 ms to" in sentence
+    assert ("too rough to tell a change" in sentence) == rough

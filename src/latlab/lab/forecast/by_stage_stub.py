@@ -389,7 +389,10 @@ def _sentence(
     assert best.capacity_hz is not None
     tail = middle = since = ""
     if base.p99_9_ns is not None and better.p99_9_ns is not None:
-        tail = said(ForecastSaid.TAIL, base_ns=base.p99_9_ns.value, faster_ns=better.p99_9_ns.bounds)
+        # A stage that is faster makes no tail longer: then the runs were too few to see what it does.
+        rough = better.p99_9_ns.value >= base.p99_9_ns.value
+        kind_of_tail = ForecastSaid.TAIL_ROUGH if rough else ForecastSaid.TAIL
+        tail = said(kind_of_tail, base_ns=base.p99_9_ns.value, faster_ns=better.p99_9_ns.bounds)
     if half is not None and half.p99_9_ns is not None and half.capacity_hz is not None:
         capacity = half.capacity_hz.value
         middle = said(ForecastSaid.HALF, p99_9_ns=half.p99_9_ns.bounds, capacity_hz=capacity)
