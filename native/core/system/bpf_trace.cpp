@@ -363,10 +363,11 @@ void BpfTrace::stop() {
   // all: by a thread of its own, while what was drained is looked at. What comes meanwhile is nobody's.
   try {
     std::thread([tracepoints = std::move(state.tracepoints)]() mutable { tracepoints.clear(); }).detach();
+    state.tracepoints.clear();
   } catch (const std::system_error&) {
-    // No thread is to be had: the closure that would have gone to it has closed them here.
+    // No thread is to be had: the closure that was to go to it has closed them here.
+    state.tracepoints.clear();
   }
-  state.tracepoints.clear();
 }
 
 std::vector<BpfSamples> BpfTrace::take() {

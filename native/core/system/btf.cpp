@@ -218,7 +218,7 @@ std::string Types::arguments(std::uint32_t tracepoint) const {
   if (kind_of(one.info) != kPrototype) return out;
   // The first is the kernel's own, and no program sees it.
   for (std::uint32_t i = 1; i < entries_of(one.info); ++i) {
-    const Type passed = type(resolved(word(starts_[prototype] + kType + 8 * i + 4)));
+    const Type passed = type(resolved(word(starts_[prototype] + kType + std::size_t{8} * i + 4)));
     const std::uint32_t kind = kind_of(passed.info);
     if (kind == kInt || kind == kEnum) {
       out += 'i';
