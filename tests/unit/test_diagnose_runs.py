@@ -226,7 +226,12 @@ def test_a_tail_that_seems_longer_with_a_faster_stage_is_told_as_too_rough(
         tail = Interval(tail_ms * 1e6, 5.1e6, 11.8e6)
         return ForecastPoint(speedup, speedup, 2, capacity_hz=Interval(50_000.0), p99_9_ns=tail)
 
-    points = {None: point(None, 6.7), 0.2: point(0.2, faster_ms), 1.0: point(1.0, 3.0)}
+    points = {
+        None: point(None, 6.7),
+        0.2: point(0.2, faster_ms),
+        0.5: point(0.5, faster_ms),
+        1.0: point(1.0, 3.0),
+    }
     sentence = _sentence("book", points, "none", None, None)
     assert "p99.9 from 6.7 ms to" in sentence
-    assert ("too rough to tell a change" in sentence) == rough
+    assert sentence.count("too rough to tell a change") == (2 if rough else 0)

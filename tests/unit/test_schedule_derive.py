@@ -168,9 +168,7 @@ def test_of_what_was_forgotten_the_schedule_says_how_much_it_leaves_out() -> Non
     facts = Facts({OURS: Member(OURS, OURS, "ours")}, {}, {}, {})
     made = events([(500, 0, 0, 1, OURS), (700, 0, OURS, 1, 0)], [(480, 0)])
     kept = derive(replace(made, forgotten=Forgotten(1000, 400)), facts, 0, 1000, "bpf")
-    assert (kept.began_ns, kept.left_out_ns) == (
-        480,
-        480,
-    )  # the first that is there is later than the last gone
-    assert "1,00" in kept.losses.notes[-1]
-    assert "are analysed" in kept.losses.notes[-1]
+    # The first that is there is later than the last that is gone.
+    assert (kept.began_ns, kept.left_out_ns) == (480, 480)
+    # What is forgotten is of all programs and kinds: of the program's own turns only the rest is counted.
+    assert "with more than 3 turns the last" in kept.losses.notes[-1]

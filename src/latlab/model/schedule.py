@@ -189,9 +189,10 @@ class Losses:
     windows: tuple[tuple[int, int], ...] = ()
     notes: tuple[str, ...] = ()
 
-    def of_the_last(self, of_s: float, turns: int, seconds: float) -> Losses:
-        """The same with a note that the beginning was left out."""
-        note = f"of {of_s:.0f} s with {count(turns)} turns the last {seconds:.1f} s are analysed"
+    def of_the_last(self, of_s: float, turns: int, seconds: float, *, more: bool = False) -> Losses:
+        """The same with a note that the beginning was left out; `more`: there were others, not counted."""
+        least = "more than " if more else ""
+        note = f"of {of_s:.0f} s with {least}{count(turns)} turns the last {seconds:.1f} s are analysed"
         return replace(self, notes=(*self.notes, note))
 
 

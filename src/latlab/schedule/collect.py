@@ -58,7 +58,7 @@ _LOOKED_AT = {"sched:sched_process_fork": ("child_pid",), _SWITCH: ("call", "arg
 _ENDS_S = 0.5
 _QUOTAS_S = 0.1
 _MOST_QUOTAS = 50  # processes whose groups are looked at each time
-_LATEST = 2_000_000  # samples of twice as many; of a server's all, since its requests are looked for in all
+_LATEST = 2_000_000  # samples that are kept once twice as many came; of a server all: each may be a request
 _MOST_DESCRIPTORS = 1 << 20  # of a process
 _AGAIN_S = 1.0  # a descriptor may be closed, and its number used again
 

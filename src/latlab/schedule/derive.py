@@ -95,7 +95,7 @@ def derive(
     lookup = _Lookup(tids)
     switches = events["sched:sched_switch"]
     rows = _rows(events, lookup, kin, tids, began_ns)
-    happened = len(rows["time"]) + events.forgotten.samples
+    happened = len(rows["time"])
     if events.forgotten.samples or (most is not None and happened > most):
         rows, began_ns = _latest(rows, LATEST, max(began_ns, events.forgotten.until_ns))
     names = _names(switches, facts.members, tids)
@@ -116,7 +116,8 @@ def derive(
         () if "call" in switches.columns else (_BLIND,),
     )
     if began_ns > observed_ns:
-        losses = losses.of_the_last((ended_ns - observed_ns) / 1e9, happened, (ended_ns - began_ns) / 1e9)
+        whole_s, last_s = (ended_ns - observed_ns) / 1e9, (ended_ns - began_ns) / 1e9
+        losses = losses.of_the_last(whole_s, happened, last_s, more=events.forgotten.samples > 0)
     foreign, watching, foreign_names = _foreign(switches, lookup, facts.observers, began_ns, ended_ns)
     return Schedule(
         began_ns, ended_ns, events.cpus, threads, intervals, wakes, foreign, losses,

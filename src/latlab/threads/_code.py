@@ -257,10 +257,10 @@ def asking(schedule: Schedule, threads: Iterable[int]) -> tuple[float, float]:
     stacks, counts = np.unique(samples["stack"][mine], return_counts=True)
     tries = clock = 0
     for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True):
-        near = [schedule.frames[one] for one in schedule.stacks[stack][:_NEAR]]
-        if any(one.module.startswith("[vdso") or _CLOCK.search(one.function) for one in near[:3]):
+        near = [schedule.frames[one] for one in schedule.stacks[stack][:3]]
+        if any(one.module.startswith("[vdso") or _CLOCK.search(one.function) for one in near):
             clock += number
-        elif any(_TRIES.search(one.function) or _LOCKS.search(one.function) for one in near[:3]):
+        elif any(_TRIES.search(one.function) or _LOCKS.search(one.function) for one in near):
             tries += number
     total = max(1, int(counts.sum()))
     return tries / total, clock / total

@@ -388,14 +388,15 @@ def _sentence(
     assert better.capacity_hz is not None
     assert best.capacity_hz is not None
     tail = middle = since = ""
-    if base.p99_9_ns is not None and better.p99_9_ns is not None:
-        # A stage that is faster makes no tail longer: then the runs were too few to see what it does.
-        rough = better.p99_9_ns.value >= base.p99_9_ns.value
-        kind_of_tail = ForecastSaid.TAIL_ROUGH if rough else ForecastSaid.TAIL
-        tail = said(kind_of_tail, base_ns=base.p99_9_ns.value, faster_ns=better.p99_9_ns.bounds)
+    # A stage that is faster makes no tail longer: where it seems so, the runs were too few to tell.
+    was = base.p99_9_ns
+    if was is not None and better.p99_9_ns is not None:
+        told = ForecastSaid.TAIL_ROUGH if better.p99_9_ns.value >= was.value else ForecastSaid.TAIL
+        tail = said(told, base_ns=was.value, faster_ns=better.p99_9_ns.bounds)
     if half is not None and half.p99_9_ns is not None and half.capacity_hz is not None:
-        capacity = half.capacity_hz.value
-        middle = said(ForecastSaid.HALF, p99_9_ns=half.p99_9_ns.bounds, capacity_hz=capacity)
+        rough = was is not None and half.p99_9_ns.value >= was.value
+        told = ForecastSaid.HALF_ROUGH if rough else ForecastSaid.HALF
+        middle = said(told, p99_9_ns=half.p99_9_ns.bounds, capacity_hz=half.capacity_hz.value)
     if successor:
         many = successor in (str(Verdict.CPU), str(Verdict.BURST))
         over = ForecastSaid.TAKE_OVER if many else ForecastSaid.TAKES_OVER

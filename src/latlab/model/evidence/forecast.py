@@ -17,6 +17,10 @@ class ForecastSaid(Kind):
     TAIL = "p99.9 from {base_ns:duration} to {faster_ns:interval}, and "
     TAIL_ROUGH = "p99.9 from {base_ns:duration} to {faster_ns:interval}, too rough to tell a change, and "
     HALF = "; 50 % faster, p99.9 to {p99_9_ns:interval}, and the maximum to {capacity_hz:count}"
+    HALF_ROUGH = (
+        "; 50 % faster, p99.9 to {p99_9_ns:interval}, too rough to tell a change, and the maximum to "
+        "{capacity_hz:count}"
+    )
     KEEPS_PAYING = "{sentence}; further speed-ups keep paying, up to {most_hz:count} events/s"
     PAYS_UP_TO = "{sentence}; no further gain beyond {knee:share0}{since}"
     DOES_NOT_RISE = "{sentence}: the throughput does not rise{since}"

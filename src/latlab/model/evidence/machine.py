@@ -77,7 +77,7 @@ class SettingUnknown(Kind):
     NO_ISOLATION = "this kernel does not publish what is isolated"
     NO_PROCESSES = "processes are not known here"
     NO_CARD = "no network card here"
-    NO_CPUSET = "there is no cpuset controller here"
+    NO_CPUSET = "this kernel has no cpuset controller"
     ALL_SHIELDED = "every CPU is to be shielded: none is left for the others"
 
 

@@ -63,7 +63,7 @@ class EventTable:
 
 @dataclass(frozen=True)
 class Forgotten:
-    """Samples that came, and went again since too many came: so many, the last of them at `until_ns`."""
+    """How many samples were dropped again since too many came, and the time of the last of them."""
 
     samples: int = 0
     until_ns: int = 0

@@ -182,8 +182,8 @@ class BpfTracer:
         reports, counts, untimed: see `contexts`.
         adopts: of a fork, the event's field with the child: the chosen events of a child come, too, from its
             first one on, if those of its parent do.
-        latest: of twice as many samples, only so many of the latest are kept, but for those of `always`
-            and where one of `whole` came; all when None.
+        latest: once twice this many samples have come, only this many are kept, the latest, beside all of
+            `always`; all are kept when it is None, or as soon as one of `whole` came.
         typed: read the scheduler's and the interrupts' events from the kernel's own tracepoints where that is
             possible, which costs the observed program less; the same columns.
         ring_bytes: for all CPUs together, a power of two; `most_bytes` is what is kept until it is taken.
