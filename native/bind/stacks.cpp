@@ -84,6 +84,14 @@ NB_MODULE(stacks, m) {
       .def("start", &StackSampler::start)
       .def("stop", &StackSampler::stop, nb::call_guard<nb::gil_scoped_release>())
       .def("follow", &StackSampler::follow, "pid"_a, "One more process, and its children.")
+      .def(
+          "share",
+          [](StackSampler& self) {
+            const latlab::system::bpf::StackGate gate = self.share();
+            return std::vector<int>{gate.strangers, gate.spent, gate.gap, gate.outputs};
+          },
+          "Before start: what a BpfTrace takes the stacks of blocking threads by.")
+      .def("shared", &StackSampler::shared, "taken"_a, "Then: whether it does.")
       .def("unwound", &unwound, "most"_a = 20000, "After stop: samples, stacks and places as columns.")
       .def_prop_ro("lost", &StackSampler::lost)
       .def_prop_ro("every_thread", &StackSampler::every_thread)

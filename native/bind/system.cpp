@@ -117,13 +117,14 @@ NB_MODULE(system, m) {
              const std::vector<bool>& clears, const std::vector<std::uint64_t>& untimed,
              const std::vector<std::uint32_t>& adopts_at, const std::vector<std::uint32_t>& reports,
              const std::vector<std::string>& typed, const std::vector<std::vector<std::uint32_t>>& places,
-             std::size_t ring_bytes, std::size_t most_bytes) {
+             const std::vector<int>& stacks, std::size_t ring_bytes, std::size_t most_bytes) {
             for (const std::size_t given :
                  {raw_bytes.size(), registers.size(), payload_bytes.size(), length_at.size(), chosen.size(),
                   key_at.size(), keeps_at.size(), word_at.size(), clears.size(), untimed.size(),
                   adopts_at.size(), reports.size(), typed.size(), places.size()})
               if (given != event_ids.size()) throw nb::value_error("one size and one flag an event");
-            BpfRequest request{{}, ring_bytes, most_bytes};
+            BpfRequest request{{}, {}, ring_bytes, most_bytes};
+            if (stacks.size() == 4) request.stacks = {stacks[0], stacks[1], stacks[2], stacks[3]};
             for (std::size_t i = 0; i < event_ids.size(); ++i)
               request.events.push_back(BpfEvent{event_ids[i], raw_bytes[i], registers[i], payload_bytes[i],
                                                 length_at[i], chosen[i], key_at[i], keeps_at[i], word_at[i],
@@ -133,7 +134,8 @@ NB_MODULE(system, m) {
           },
           "event_ids"_a, "raw_bytes"_a, "registers"_a, "payload_bytes"_a, "length_at"_a, "chosen"_a,
           "key_at"_a, "keeps_at"_a, "word_at"_a, "clears"_a, "untimed"_a, "adopts_at"_a, "reports"_a,
-          "typed"_a, "places"_a, "ring_bytes"_a = 1U << 25U, "most_bytes"_a = 1ULL << 30U)
+          "typed"_a, "places"_a, "stacks"_a = std::vector<int>(), "ring_bytes"_a = 1U << 25U,
+          "most_bytes"_a = 1ULL << 30U)
       .def("start", &BpfTrace::start)
       .def("stop", &BpfTrace::stop, nb::call_guard<nb::gil_scoped_release>())
       .def("lost", &BpfTrace::lost)
@@ -141,6 +143,7 @@ NB_MODULE(system, m) {
       .def("sample", &BpfTrace::sample, "below"_a, "From now on only keys whose hash is less than this.")
       .def_prop_ro("salt", &BpfTrace::salt, "Of the keys' hashes.")
       .def_prop_ro("registers", &BpfTrace::registers, "Whether the kernel lets the programs read registers.")
+      .def_prop_ro("stacks", &BpfTrace::stacks, "Whether stacks are taken, by what a StackSampler shares.")
       .def_prop_ro("typed", &BpfTrace::typed, "Indices of the events that the kernel's own tracepoints give.")
       .def("take", &take_bpf, "The columns of every event so far, one dictionary an event of the request.");
 }

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from latlab.errors import UnavailableError
-from latlab.system.kernel.tracing import BpfTracer
+from latlab.system.kernel.bpf_tracing import BpfTracer
 
 SERVER = """
 import os, socket, sys, threading, time

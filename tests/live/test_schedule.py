@@ -170,7 +170,8 @@ def test_a_command_that_is_not_there_and_a_process_that_has_gone_are_one_line() 
 
 
 def test_who_traces_beside_it_by_perf_events_loses_nothing() -> None:
-    from latlab.system.kernel.tracing import BpfTracer, Tracer
+    from latlab.system.kernel.bpf_tracing import BpfTracer
+    from latlab.system.kernel.tracing import Tracer
 
     try:
         outer = BpfTracer(["sched:sched_switch"])
@@ -182,7 +183,7 @@ def test_who_traces_beside_it_by_perf_events_loses_nothing() -> None:
 
 
 def test_of_too_many_samples_the_latest_are_kept_and_all_of_the_seldom_ones() -> None:
-    from latlab.system.kernel.tracing import BpfTracer
+    from latlab.system.kernel.bpf_tracing import BpfTracer
 
     names = ["sched:sched_switch", "sched:sched_process_fork"]
     try:

@@ -11,9 +11,10 @@ import pytest
 
 from latlab.errors import UnavailableError
 from latlab.schedule.context import CONTEXTS
+from latlab.system.kernel.bpf_tracing import BpfTracer
 from latlab.system.kernel.samples import Events
+from latlab.system.kernel.stacks import Sampler
 from latlab.system.kernel.tracefs import known_events
-from latlab.system.kernel.tracing import BpfTracer
 
 pytestmark = pytest.mark.rights
 
@@ -175,3 +176,43 @@ def test_a_ring_that_is_too_small_counts_what_it_lost() -> None:
     found = small.events()
     assert found.lost > 0
     assert len(found[SWITCH]) > 32
+
+
+BLOCKS = """
+import threading, time
+def often():
+    for _ in range(2000): time.sleep(0.0002)
+def rarely():
+    for _ in range(4): time.sleep(0.2)
+threads = [threading.Thread(target=one) for one in (often, rarely)]
+for one in threads: one.start()
+for one in threads: one.join()
+"""
+
+
+def test_stacks_are_taken_where_the_switches_are_read() -> None:
+    try:
+        sampler = Sampler(python=False)
+        tracer = BpfTracer([SWITCH, FORK], stacks=sampler)
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    if SWITCH not in tracer.typed:
+        pytest.skip("this kernel doesn't describe its types, or not as it should")
+    with tracer, sampler:
+        process = subprocess.Popen([sys.executable, "-c", BLOCKS])
+        sampler.follow(process.pid)
+        assert process.wait() == 0
+    stacks, events = sampler.stop(), tracer.events()
+    assert tracer.takes_stacks
+    forks = events[FORK]
+    often, rarely = forks["child_pid"][forks["tid"] == process.pid].tolist()
+    left = {tid: int((stacks.tid[stacks.running == 0] == tid).sum()) for tid in (often, rarely)}
+    # Each time of a thread that blocks rarely; of the other's thousands a burst, and then one in 20 ms.
+    assert 4 <= left[rarely] < 40
+    assert 10 < left[often] < 400
+    switches = events[SWITCH]
+    for tid in (often, rarely):
+        mine = switches["time_ns"][switches["tid"] == tid]
+        sampled = stacks.time_ns[(stacks.running == 0) & (stacks.tid == tid)]
+        behind = sampled - mine[np.searchsorted(mine, sampled, side="right") - 1]
+        assert np.median(behind) < 50_000

@@ -21,6 +21,7 @@ enum : std::int32_t {
   kKtime = 5,  // bpf_ktime_get_ns
   kCpu = 8,
   kPidTgid = 14,
+  kPerfOutput = 25,  // bpf_perf_event_output
   kProbeReadUser = 112,
   kProbeReadKernel = 113,
   kRingReserve = 131,
@@ -103,6 +104,10 @@ class Assembler {
   }
   std::size_t if_less(std::uint8_t what, std::uint8_t other) {
     add(BPF_JMP | BPF_JLT | BPF_X, what, other, 0, 0);
+    return code_.size() - 1;
+  }
+  std::size_t if_equal(std::uint8_t what, std::uint8_t other) {
+    add(BPF_JMP | BPF_JEQ | BPF_X, what, other, 0, 0);
     return code_.size() - 1;
   }
   std::size_t unless_equal(std::uint8_t what, std::uint8_t other) {

@@ -2,6 +2,8 @@
 #include "system/bpf_program.hpp"
 
 #include <linux/bpf.h>
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -350,6 +352,29 @@ int attach(int program) {
   const int opened = call(BPF_RAW_TRACEPOINT_OPEN, attributes);
   if (opened < 0) fail("attaching a BPF program to the kernel's own tracepoint");
   return opened;
+}
+
+int attach(int program, std::uint64_t id) {
+  perf_event_attr attributes{};
+  attributes.size = sizeof(attributes);
+  attributes.type = PERF_TYPE_TRACEPOINT;
+  attributes.config = id;
+  attributes.sample_period = 1;
+  attributes.disabled = 1;
+  // One descriptor serves all CPUs: the program belongs to the tracepoint. CPU 0 may be offline.
+  long opened = -1;
+  for (int cpu = 0; cpu < 64 && opened < 0; ++cpu) {
+    opened = syscall(SYS_perf_event_open, &attributes, -1, cpu, -1,
+                     static_cast<unsigned long>(PERF_FLAG_FD_CLOEXEC));
+    if (opened < 0 && errno != ENODEV) break;
+  }
+  if (opened < 0) fail("opening a tracepoint");
+  const int out = static_cast<int>(opened);
+  if (ioctl(out, PERF_EVENT_IOC_SET_BPF, program) == 0) return out;
+  const int error = errno;
+  close(out);
+  errno = error;
+  fail("attaching a BPF program");
 }
 
 std::uint64_t misses(int program) {

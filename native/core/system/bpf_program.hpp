@@ -93,6 +93,8 @@ int load(const Program& wanted);
 int load(const std::vector<bpf_insn>& code, std::uint32_t type);
 // One that was loaded for a type: it runs from now on until the descriptor that is returned is closed.
 int attach(int program);
+// One that was loaded for no type, to perf's tracepoint of this number (tracefs events/<group>/<name>/id).
+int attach(int program, std::uint64_t id);
 // How often it would have run while it ran already on that CPU.
 std::uint64_t misses(int program);
 

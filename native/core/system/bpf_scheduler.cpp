@@ -74,7 +74,6 @@ void submit(Assembler& a, std::size_t bytes) {
   a.plus(BPF_REG_8, static_cast<std::int32_t>(bytes));
   a.publish64(BPF_REG_7, at(offsetof(RingHead, head)), BPF_REG_8);
   a.store64_value(BPF_REG_7, at(offsetof(RingHead, busy)), 0);
-  a.leave();
 }
 
 // When, and in which context.
@@ -191,6 +190,52 @@ void write_other(Assembler& a, const SchedulerProgram& wanted, const btf::Schedu
   a.store32(BPF_REG_9, in_slot(offsetof(Slot, other)), BPF_REG_2);
 }
 
+// Behind the record: takes the stack of who leaves, unless it is a stranger's, or its samples are spent for
+// some time. That time may be ahead of now by a burst, so that a thread that begins, or blocks after a long
+// time, is sampled at each of its next blocks.
+void take_stack(Assembler& a, const StackGate& gate, const btf::Scheduler& task) {
+  a.load64(BPF_REG_8, BPF_REG_9, in_slot(offsetof(Slot, time_ns)));
+  a.load64(BPF_REG_1, BPF_REG_6, argument(1));
+  a.load32(BPF_REG_7, BPF_REG_1, at(task.pid));
+  const std::size_t idle = a.if_zero(BPF_REG_7);
+  a.move(BPF_REG_1, BPF_REG_7);
+  a.mask(BPF_REG_1, kSpentEntries - 1);
+  a.store32(BPF_REG_10, -4, BPF_REG_1);
+  look_up(a, gate.spent);
+  const std::size_t none = a.if_zero(BPF_REG_0);
+  a.map_value(BPF_REG_1, gate.gap);
+  a.load64(BPF_REG_9, BPF_REG_1, 0);
+  a.load64(BPF_REG_1, BPF_REG_0, 0);
+  a.load64(BPF_REG_2, BPF_REG_0, 8);
+  const std::size_t past = a.if_less(BPF_REG_1, BPF_REG_8);
+  const std::size_t taken = a.unless_equal(BPF_REG_2, BPF_REG_7);  // by another thread of late
+  a.move(BPF_REG_3, BPF_REG_9);
+  a.shift_left(BPF_REG_3, kBurst);
+  a.add_to(BPF_REG_3, BPF_REG_8);
+  const std::size_t spent = a.if_less(BPF_REG_3, BPF_REG_1);
+  const std::size_t ahead = a.always();
+  a.land(past);
+  a.move(BPF_REG_1, BPF_REG_8);
+  a.store64(BPF_REG_0, 8, BPF_REG_7);
+  a.land(ahead);
+  a.add_to(BPF_REG_1, BPF_REG_9);
+  a.store64(BPF_REG_0, 0, BPF_REG_1);
+  a.load64(BPF_REG_1, BPF_REG_6, argument(1));
+  a.load32(BPF_REG_2, BPF_REG_1, at(task.tgid));
+  a.store32(BPF_REG_10, -4, BPF_REG_2);
+  look_up(a, gate.strangers);
+  const std::size_t stranger = a.unless_zero(BPF_REG_0);
+  a.store64_value(BPF_REG_10, -16, 0);
+  a.move(BPF_REG_1, BPF_REG_6);
+  a.map(BPF_REG_2, gate.outputs);
+  a.set64(BPF_REG_3, BPF_F_CURRENT_CPU);
+  a.move(BPF_REG_4, BPF_REG_10);
+  a.plus(BPF_REG_4, -16);
+  a.set(BPF_REG_5, 8);
+  a.helper(kPerfOutput);  // the event's own kind of sample: its registers and its stack
+  for (const std::size_t one : {idle, none, taken, spent, stranger}) a.land(one);
+}
+
 }  // namespace
 
 Typed typed(std::string_view tracepoint, std::string_view arguments) {
@@ -214,6 +259,8 @@ std::vector<bpf_insn> scheduler_program(const SchedulerProgram& wanted, const bt
   else
     write_other(a, wanted, task);
   submit(a, bytes);
+  if (wanted.what == Typed::kSwitch && wanted.stacks.outputs >= 0) take_stack(a, wanted.stacks, task);
+  a.leave();
   return a.code();
 }
 

@@ -66,6 +66,21 @@ enum class Typed { kNone, kSwitch, kWaking, kMove, kInterrupt };
 // passes something else.
 Typed typed(std::string_view tracepoint, std::string_view arguments);
 
+// What lets a switch's program take the stack of the thread that leaves, as descriptors of maps: processes of
+// which none is wanted; per thread the time up to which its samples are spent; one value, how long a sample
+// spends, in ns; and of each CPU the perf event whose sample it becomes. -1: no stacks.
+struct StackGate {
+  int strangers = -1;
+  int spent = -1;
+  int gap = -1;
+  int outputs = -1;
+};
+// Of `spent`: a thread's entry is at its number modulo this; the time and the number.
+inline constexpr std::uint32_t kSpentEntries = 1U << 16U;
+inline constexpr std::uint32_t kSpentBytes = 16;
+// Samples of a thread that may follow each other at once, as a power of two.
+inline constexpr int kBurst = 4;
+
 struct SchedulerProgram {
   Typed what = Typed::kNone;
   int rings = -1;                // of make_rings
@@ -75,6 +90,7 @@ struct SchedulerProgram {
   bool registers = false;
   int contexts = -1;
   std::uint32_t reports = 0;  // as of Program
+  StackGate stacks;           // of a switch
 };
 std::vector<bpf_insn> scheduler_program(const SchedulerProgram& wanted, const btf::Scheduler& task);
 

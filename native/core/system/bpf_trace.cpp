@@ -1,11 +1,8 @@
 #include "system/bpf_trace.hpp"
 
-#include <linux/perf_event.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -60,23 +57,6 @@ void keep_registers(const std::uint8_t* from, std::vector<std::int64_t>& to) {
   to.insert(to.end(), row, row + kBpfRegisters);
 }
 
-Descriptor open_tracepoint(std::uint64_t id) {
-  perf_event_attr attributes{};
-  attributes.size = sizeof(attributes);
-  attributes.type = PERF_TYPE_TRACEPOINT;
-  attributes.config = id;
-  attributes.sample_period = 1;
-  attributes.disabled = 1;
-  // One descriptor serves all CPUs: the program belongs to the tracepoint. CPU 0 may be offline.
-  for (int cpu = 0; cpu < 64; ++cpu) {
-    const auto opened = syscall(SYS_perf_event_open, &attributes, -1, cpu, -1,
-                                static_cast<unsigned long>(PERF_FLAG_FD_CLOEXEC));
-    if (opened >= 0) return Descriptor(static_cast<int>(opened));
-    if (errno != ENODEV) break;
-  }
-  fail("opening a tracepoint");
-}
-
 }  // namespace
 
 struct BpfTrace::State {
@@ -92,6 +72,8 @@ struct BpfTrace::State {
   std::uint8_t* consumer = nullptr;  // one page: how far we have read
   std::uint8_t* producer = nullptr;  // one page: how far was written; then the data, twice
   bool with_registers = true;
+  bpf::StackGate stacks;
+  bool takes_stacks = false;
 
   std::mutex lock;  // over what was drained
   std::vector<BpfSamples> kept;
@@ -171,7 +153,13 @@ struct BpfTrace::State {
   }
 
   void keep(std::int32_t cpu, const bpf::Slot& slot) {
-    const BpfEvent& event = events.at(slot.event);
+    // A record that no program of ours wrote: who else has the memory may spoil it, and not end us.
+    if (slot.event >= events.size() ||
+        (slot.bytes == sizeof(bpf::SwitchSlot)) != (events[slot.event].places.size() == kSwitchPlaces)) {
+      ++dropped;
+      return;
+    }
+    const BpfEvent& event = events[slot.event];
     if (has_room(sizeof(bpf::RecordHead) + event.raw_bytes + (event.registers ? kBpfRegisters * 8 : 0)))
       append(slot, cpu, event, kept[slot.event]);
   }
@@ -194,7 +182,7 @@ struct BpfTrace::State {
       tracepoints.push_back(std::move(attached));
       typed.push_back(index);
     } catch (const std::system_error&) {
-      return;
+      if (what == bpf::Typed::kSwitch) takes_stacks = false;
     }
   }
   int load_interrupt(const BpfEvent& event, std::uint32_t type) const {
@@ -208,10 +196,18 @@ struct BpfTrace::State {
 
   int load_scheduler(bpf::Typed what, std::uint32_t index, const btf::Scheduler& task, std::uint32_t type) {
     rings.open(ring_bytes);
-    const bpf::SchedulerProgram wanted{
-        what,           rings.map(),          rings.bytes(), counters.get(), index, events[index].registers,
-        contexts.get(), events[index].reports};
-    return bpf::load(bpf::scheduler_program(wanted, task), type);
+    bpf::SchedulerProgram wanted{
+        what,           rings.map(),           rings.bytes(), counters.get(), index, events[index].registers,
+        contexts.get(), events[index].reports, stacks};
+    try {
+      const int program = bpf::load(bpf::scheduler_program(wanted, task), type);
+      takes_stacks |= what == bpf::Typed::kSwitch && stacks.outputs >= 0;
+      return program;
+    } catch (const std::system_error&) {
+      if (stacks.outputs < 0) throw;
+      wanted.stacks = {};
+      return bpf::load(bpf::scheduler_program(wanted, task), type);
+    }
   }
 
   void drain() {
@@ -265,6 +261,7 @@ BpfTrace::BpfTrace(const BpfRequest& request) : state_(std::make_unique<State>()
   state.ring_bytes = request.ring_bytes;
   state.most_bytes = request.most_bytes;
   state.events = request.events;
+  state.stacks = request.stacks;
   for (BpfEvent& event : state.events) {
     event.raw_bytes = (event.raw_bytes + 7U) & ~7U;
     event.payload_bytes = (event.payload_bytes + 7U) & ~7U;
@@ -312,9 +309,7 @@ BpfTrace::BpfTrace(const BpfRequest& request) : state_(std::make_unique<State>()
       program = bpf::load(wanted);
     }
     state.programs.emplace_back(program);
-    state.tracepoints.push_back(open_tracepoint(event.id));
-    if (ioctl(state.tracepoints.back().get(), PERF_EVENT_IOC_SET_BPF, program) != 0)
-      fail("attaching a BPF program");
+    state.tracepoints.emplace_back(bpf::attach(program, event.id));
   }
   state.map_ring();
   state.clear();
@@ -392,6 +387,10 @@ std::uint64_t BpfTrace::lost() {
 
 bool BpfTrace::registers() const {
   return state_->with_registers;
+}
+
+bool BpfTrace::stacks() const {
+  return state_->takes_stacks;
 }
 
 std::vector<std::size_t> BpfTrace::typed() const {

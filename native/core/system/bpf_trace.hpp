@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "system/bpf_scheduler.hpp"
 #include "system/perf_trace.hpp"
 
 namespace latlab::system {
@@ -54,6 +55,7 @@ struct BpfEvent {
 
 struct BpfRequest {
   std::vector<BpfEvent> events;
+  bpf::StackGate stacks;  // what the program of the switches takes stacks by, where it is a typed one
   std::size_t ring_bytes = 1U << 25U;  // a power of two, for all CPUs together
   std::size_t most_bytes =
       1ULL << 30U;  // that are kept until they are taken; what comes then is counted as lost
@@ -93,6 +95,8 @@ class BpfTrace {
   std::uint64_t lost();
   // Whether the kernel lets the programs read the registers.
   bool registers() const;
+  // Whether the stacks are taken.
+  bool stacks() const;
   // The events, by their index, that are read from the kernel's own tracepoints.
   std::vector<std::size_t> typed() const;
 

@@ -52,7 +52,7 @@ void CpuRings::open(std::size_t all_bytes) {
 }
 
 std::uint64_t CpuRings::lost() const {
-  std::uint64_t sum = 0;
+  std::uint64_t sum = unread_;
   for (std::uint32_t cpu = 0; cpu < cpus_; ++cpu)
     sum += __atomic_load_n(&reinterpret_cast<const bpf::RingHead*>(of(cpu))->lost, __ATOMIC_RELAXED);
   return sum;

@@ -35,6 +35,7 @@ class CpuRings {
   std::uint32_t cpus_ = 0;
   std::uint32_t bytes_ = 0;
   std::uint8_t* mapped_ = nullptr;
+  std::uint64_t unread_ = 0;
 };
 
 template <class Take>
@@ -49,6 +50,11 @@ void CpuRings::drain(Take take) {
     while (at < end) {
       const auto* slot =
           reinterpret_cast<const bpf::Slot*>(ring + bpf::kRingData + ((at - base) & (bytes_ - 1)));
+      if (slot->bytes != sizeof(bpf::Slot) && slot->bytes != sizeof(bpf::SwitchSlot)) {
+        unread_ += (end - at) / sizeof(bpf::Slot);  // spoiled by who else has the memory: never wait for it
+        at = end;
+        break;
+      }
       take(static_cast<std::int32_t>(cpu), *slot);
       at += slot->bytes;
     }
@@ -62,6 +68,7 @@ void CpuRings::drain(Take take) {
 // target_cpu; a move comm, pid, prio, orig_cpu, dest_cpu. A place of 0: the record has this one elsewhere,
 // and it is left out.
 bool fits(bpf::Typed what, const BpfEvent& event);
+inline constexpr std::size_t kSwitchPlaces = 7;
 // Adds the slot as the row that perf's tracepoint would have given.
 void append(const bpf::Slot& slot, std::int32_t cpu, const BpfEvent& event, BpfSamples& to);
 

@@ -39,6 +39,8 @@ constexpr std::array<std::uint64_t, 12> kPeriods = {1, 3, 5, 7, 11, 17, 23, 37, 
 struct Ring {
   int descriptor = -1;  // of the CPU's clock
   int switches = -1;
+  int output = -1;  // to take the place of `switches`
+  int cpu = -1;
   std::uint64_t clock_id = 0, switches_id = 0;
   std::uint8_t* base = nullptr;
   std::uint64_t side_tail = 0;            // up to where forks, execs and maps were read
@@ -74,6 +76,7 @@ struct StackSampler::State {
   StackRequest request;
   std::vector<Ring> rings;
   SwitchGate gate;
+  bool is_shared = false;  // a program on the scheduler's tracepoint says which switch is sampled
   std::unordered_set<pid_t> strangers;  // that the gate was told of
   std::uint64_t gap_ns = kGap;
   std::mutex lock;
@@ -92,6 +95,7 @@ struct StackSampler::State {
     for (const Ring& ring : rings) {
       if (ring.base != nullptr) munmap(ring.base, page_bytes() + request.ring_bytes);
       if (ring.switches >= 0) close(ring.switches);
+      if (ring.output >= 0) close(ring.output);
       if (ring.descriptor >= 0) close(ring.descriptor);
     }
     if (wake >= 0) close(wake);
@@ -204,7 +208,7 @@ struct StackSampler::State {
   // Of a CPU that switches often only every n-th switch is an event; n changes, so that no rhythm is
   // followed.
   void space_out(Ring& ring, std::uint64_t elapsed_ns) const {
-    if (ring.switches < 0 || !gate.is_open()) return;
+    if (ring.switches < 0 || !gate.is_open() || is_shared) return;
     std::uint64_t count = 0;
     if (::read(ring.switches, &count, sizeof(count)) != sizeof(count)) return;
     const double rate = static_cast<double>(count - ring.counted) * 1e9 / static_cast<double>(elapsed_ns);
@@ -253,6 +257,7 @@ struct StackSampler::State {
 
   void open_cpu(int cpu) {
     Ring& ring = rings.emplace_back();
+    ring.cpu = cpu;
     const std::string where = "sampling stacks on CPU " + std::to_string(cpu);
     perf_event_attr clock = attributes_of(request, PERF_COUNT_SW_CPU_CLOCK);
     clock.sample_period = 1'000'000'000U / std::max(1U, request.running_hz);
@@ -277,6 +282,14 @@ struct StackSampler::State {
     ring.switches_id = id_of(ring.switches);
     if (gate.is_open() && !gate.attach_to_switches(ring.switches)) fail(errno, where);
     if (ioctl(ring.switches, PERF_EVENT_IOC_SET_OUTPUT, ring.descriptor) != 0) fail(errno, where);
+  }
+
+  bool open_output(Ring& ring) const {
+    perf_event_attr output = attributes_of(request, PERF_COUNT_SW_BPF_OUTPUT);
+    output.sample_period = 1;
+    ring.output = open_event(output, ring.cpu);
+    return ring.output >= 0 && ioctl(ring.output, PERF_EVENT_IOC_SET_OUTPUT, ring.descriptor) == 0 &&
+           gate.add_output(static_cast<std::uint32_t>(ring.cpu), ring.output);
   }
 
   void switch_all(unsigned long what) const {
@@ -312,6 +325,29 @@ StackSampler::~StackSampler() {
   } catch (const std::system_error&) {
     // The descriptors are closed in any case, and a destructor has nobody to tell.
     if (state_->drainer.joinable()) state_->drainer.detach();
+  }
+}
+
+bpf::StackGate StackSampler::share() {
+  State& state = *state_;
+  if (state.request.switches_hz == 0) return {};
+  const int last = *std::ranges::max_element(state.request.cpus);
+  const bpf::StackGate gate = state.gate.share(static_cast<std::uint32_t>(last) + 1);
+  const bool open = gate.outputs >= 0 &&
+                    std::ranges::all_of(state.rings, [&](Ring& ring) { return state.open_output(ring); });
+  return open ? gate : bpf::StackGate{};
+}
+
+void StackSampler::shared(bool taken) {
+  State& state = *state_;
+  state.is_shared = taken;
+  for (Ring& ring : state.rings) {
+    if (taken) {
+      std::swap(ring.switches, ring.output);
+      ring.switches_id = id_of(ring.switches);
+    }
+    if (ring.output >= 0) close(ring.output);
+    ring.output = -1;
   }
 }
 

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "system/bpf_scheduler.hpp"
 #include "system/process_log.hpp"
 
 namespace latlab::system {
@@ -57,6 +58,12 @@ class StackSampler {
   void start();
   void stop();
   void follow(pid_t pid);  // one more process, and its children
+
+  // Before `start`: what a program on the scheduler's own tracepoint takes the stacks of blocking threads by,
+  // which costs them less than an event of perf's at each switch. Without descriptors where that can't be.
+  bpf::StackGate share();
+  // Then: whether there is such a program.
+  void shared(bool taken);
 
   // After stop. The stacks point into the arena, and live as long as the sampler.
   std::vector<StackSample> samples() const;

@@ -13,7 +13,6 @@
 namespace latlab::system {
 namespace {
 
-constexpr int kBurst = 4;  // as a power of two: samples of a thread that may follow each other at once
 constexpr std::uint32_t kProcesses = 4096;
 constexpr std::uint32_t kMappable = 1U << 10U;  // BPF_F_MMAPABLE (Linux 5.5)
 constexpr std::uint32_t kThreads = 16384;       // the least recently seen are forgotten, and sampled again
@@ -22,19 +21,20 @@ std::size_t page() {
   return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
-int bpf(int command, bpf_attr& attributes) {
+int call_bpf(int command, bpf_attr& attributes) {
   return static_cast<int>(syscall(SYS_bpf, command, &attributes, sizeof(attributes)));
 }
 
-int make_map(std::uint32_t type, std::uint32_t entries, std::uint32_t flags = 0) {
+int make_map(std::uint32_t type, std::uint32_t entries, std::uint32_t flags = 0,
+             std::uint32_t value_bytes = sizeof(std::uint64_t)) {
   bpf_attr attributes;
   std::memset(&attributes, 0, sizeof(attributes));
   attributes.map_type = type;
   attributes.key_size = sizeof(std::uint32_t);
-  attributes.value_size = sizeof(std::uint64_t);
+  attributes.value_size = value_bytes;
   attributes.max_entries = entries;
   attributes.map_flags = flags;
-  return bpf(BPF_MAP_CREATE, attributes);
+  return call_bpf(BPF_MAP_CREATE, attributes);
 }
 
 constexpr bpf_insn instruction(unsigned code, unsigned to, unsigned from, int offset, std::int32_t value) {
@@ -82,7 +82,7 @@ bool update(int map, std::uint32_t key, std::uint64_t value) {
   attributes.map_fd = static_cast<std::uint32_t>(map);
   attributes.key = reinterpret_cast<std::uintptr_t>(&key);
   attributes.value = reinterpret_cast<std::uintptr_t>(&value);
-  return bpf(BPF_MAP_UPDATE_ELEM, attributes) == 0;
+  return call_bpf(BPF_MAP_UPDATE_ELEM, attributes) == 0;
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ SwitchGate::~SwitchGate() {
 void SwitchGate::close() {
   if (gap_ns_ != nullptr) munmap(gap_ns_, page());
   gap_ns_ = nullptr;
-  for (int* descriptor : {&switches_, &clock_, &spent_, &gap_, &strangers_}) {
+  for (int* descriptor : {&switches_, &clock_, &spent_, &gap_, &strangers_, &slots_, &outputs_}) {
     if (*descriptor >= 0) ::close(*descriptor);
     *descriptor = -1;
   }
@@ -128,7 +128,7 @@ int SwitchGate::load(bool with_gap) const {
          copy(1, 7),  // r1 = now, of a thread not seen before
          jump_if(BPF_JEQ, 0, 0, 9), instruction(BPF_LDX | BPF_MEM | BPF_DW, 2, 0, 0, 0),  // r2 = spent
          instruction(BPF_JMP | BPF_JLE | BPF_X, 2, 1, 7, 0),  // spent <= now: a quiet thread
-         copy(3, 9), instruction(BPF_ALU64 | BPF_LSH | BPF_K, 3, 0, 0, kBurst),
+         copy(3, 9), instruction(BPF_ALU64 | BPF_LSH | BPF_K, 3, 0, 0, bpf::kBurst),
          instruction(BPF_ALU64 | BPF_ADD | BPF_X, 3, 7, 0, 0),                    // r3 = now + burst
          instruction(BPF_JMP | BPF_JLE | BPF_X, 2, 3, 2, 0), set(0, 0), leave(),  // too far ahead: drop
          copy(1, 2), instruction(BPF_ALU64 | BPF_ADD | BPF_X, 1, 9, 0, 0), store(BPF_DW, 10, kSpent, 1)});
@@ -144,7 +144,7 @@ int SwitchGate::load(bool with_gap) const {
   attributes.insns = reinterpret_cast<std::uintptr_t>(program.data());
   attributes.insn_cnt = static_cast<std::uint32_t>(program.size());
   attributes.license = reinterpret_cast<std::uintptr_t>(license);
-  return bpf(BPF_PROG_LOAD, attributes);
+  return call_bpf(BPF_PROG_LOAD, attributes);
 }
 
 bool SwitchGate::open(std::uint64_t gap_ns) {
@@ -173,6 +173,24 @@ bool SwitchGate::attach_to_switches(int perf_descriptor) const {
   return ioctl(perf_descriptor, PERF_EVENT_IOC_SET_BPF, switches_) == 0;
 }
 
+bpf::StackGate SwitchGate::share(std::uint32_t cpus) {
+  if (!is_open() || slots_ >= 0) return {};
+  slots_ = make_map(BPF_MAP_TYPE_ARRAY, bpf::kSpentEntries, 0, bpf::kSpentBytes);
+  outputs_ = make_map(BPF_MAP_TYPE_PERF_EVENT_ARRAY, cpus, 0, sizeof(std::uint32_t));
+  if (slots_ < 0 || outputs_ < 0) return {};
+  return {strangers_, slots_, gap_, outputs_};
+}
+
+bool SwitchGate::add_output(std::uint32_t cpu, int perf_descriptor) const {
+  auto descriptor = static_cast<std::uint32_t>(perf_descriptor);
+  bpf_attr attributes;
+  std::memset(&attributes, 0, sizeof(attributes));
+  attributes.map_fd = static_cast<std::uint32_t>(outputs_);
+  attributes.key = reinterpret_cast<std::uintptr_t>(&cpu);
+  attributes.value = reinterpret_cast<std::uintptr_t>(&descriptor);
+  return call_bpf(BPF_MAP_UPDATE_ELEM, attributes) == 0;
+}
+
 // Should one of these fail, the old value does as well: it costs time, and nothing is missed.
 void SwitchGate::set_gap(std::uint64_t gap_ns) const {
   if (gap_ns_ != nullptr)
@@ -191,7 +209,7 @@ void SwitchGate::set_stranger(std::uint32_t process, bool stranger) const {
   std::memset(&attributes, 0, sizeof(attributes));
   attributes.map_fd = static_cast<std::uint32_t>(strangers_);
   attributes.key = reinterpret_cast<std::uintptr_t>(&process);
-  static_cast<void>(bpf(BPF_MAP_DELETE_ELEM, attributes));
+  static_cast<void>(call_bpf(BPF_MAP_DELETE_ELEM, attributes));
 }
 
 }  // namespace latlab::system

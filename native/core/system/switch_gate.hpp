@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "system/bpf_scheduler.hpp"
+
 namespace latlab::system {
 
 class SwitchGate {
@@ -26,6 +28,10 @@ class SwitchGate {
   // A call of bpf(2) that is preempted holds up every program on its CPU: rarely is often enough.
   void set_stranger(std::uint32_t process, bool stranger) const;
   bool is_open() const { return switches_ >= 0; }
+  // For a program on the scheduler's own tracepoint, which the same gap and the same strangers then hold for;
+  // `add_output` gives it the event of each CPU. Without descriptors where the kernel has no room for it.
+  bpf::StackGate share(std::uint32_t cpus);
+  bool add_output(std::uint32_t cpu, int perf_descriptor) const;
 
  private:
   void close();
@@ -33,6 +39,7 @@ class SwitchGate {
 
   int strangers_ = -1;               // processes
   int spent_ = -1;                   // thread -> the time up to which its samples are spent
+  int slots_ = -1, outputs_ = -1;    // of who shares the gate: see bpf::StackGate
   int gap_ = -1;                     // one value
   std::uint64_t* gap_ns_ = nullptr;  // the same, where the kernel maps it: written without a system call
   int clock_ = -1, switches_ = -1;   // the programs

@@ -23,6 +23,12 @@ class StackSampler:
     def follow(self, pid: int) -> None:
         """One more process, and its children."""
 
+    def share(self) -> list[int]:
+        """Before start: what a BpfTrace takes the stacks of blocking threads by."""
+
+    def shared(self, taken: bool) -> None:
+        """Then: whether it does."""
+
     def unwound(self, most: int = 20000) -> dict[str, Any]:
         """After stop: samples, stacks and places as columns."""
 

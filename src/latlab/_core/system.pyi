@@ -32,7 +32,7 @@ class PerfTrace:
 class BpfTrace:
     """Tracepoints of all CPUs by BPF programs."""
 
-    def __init__(self, event_ids: Sequence[int], raw_bytes: Sequence[int], registers: Sequence[bool], payload_bytes: Sequence[int], length_at: Sequence[int], chosen: Sequence[bool], key_at: Sequence[int], keeps_at: Sequence[int], word_at: Sequence[int], clears: Sequence[bool], untimed: Sequence[int], adopts_at: Sequence[int], reports: Sequence[int], typed: Sequence[str], places: Sequence[Sequence[int]], ring_bytes: int = 33554432, most_bytes: int = 1073741824) -> None: ...
+    def __init__(self, event_ids: Sequence[int], raw_bytes: Sequence[int], registers: Sequence[bool], payload_bytes: Sequence[int], length_at: Sequence[int], chosen: Sequence[bool], key_at: Sequence[int], keeps_at: Sequence[int], word_at: Sequence[int], clears: Sequence[bool], untimed: Sequence[int], adopts_at: Sequence[int], reports: Sequence[int], typed: Sequence[str], places: Sequence[Sequence[int]], stacks: Sequence[int] = [], ring_bytes: int = 33554432, most_bytes: int = 1073741824) -> None: ...
 
     def start(self) -> None: ...
 
@@ -52,6 +52,10 @@ class BpfTrace:
     @property
     def registers(self) -> bool:
         """Whether the kernel lets the programs read registers."""
+
+    @property
+    def stacks(self) -> bool:
+        """Whether stacks are taken, by what a StackSampler shares."""
 
     @property
     def typed(self) -> list[int]:

@@ -115,12 +115,14 @@ def capture_command(
             f"unknown command '{command[0] if command else ''}'", remedy="give a program on the PATH"
         )
     asked = transfers is not None
+    sampling = Sampling(stacks and method != "proc")
     collector: Collector | Looks
     if method == "proc":
         collector = Looks()
     else:
-        collector = Collector(method, sockets=asked, pipes=asked and inherits_pipes(output))
-    with collector, Sampling(stacks and method != "proc") as sampling:
+        piped = asked and inherits_pipes(output)
+        collector = Collector(method, sockets=asked, pipes=piped, stacks=sampling.sampler)
+    with collector, sampling:
         process = subprocess.Popen(list(command), stdout=output, env=environment, start_new_session=True)
         began = time.monotonic_ns()
         sampling.follow([process.pid])
@@ -176,12 +178,14 @@ def capture_pids(
         if not threads_of(pid):
             raise InputError(f"process {pid}", "there is no such process, or it has ended")
     asked = transfers is not None
+    sampling = Sampling(stacks and method != "proc")
     collector: Collector | Looks
     if method == "proc":
         collector = Looks()
     else:
-        collector = Collector(method, sockets=asked, pipes=asked and bool(pipes_of(tree_of(pids))))
-    with collector, Sampling(stacks and method != "proc") as sampling:
+        piped = asked and bool(pipes_of(tree_of(pids)))
+        collector = Collector(method, sockets=asked, pipes=piped, stacks=sampling.sampler)
+    with collector, sampling:
         sampling.follow(pids)
         collector.follow(pids)
         began = time.monotonic_ns()

@@ -20,9 +20,11 @@ from latlab.schedule.pipes import PIPES, peers_of, pipes_of
 from latlab.schedule.sockets import socket_ends
 from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, WAITS
 from latlab.schedule.tree import Member, among_all, command_of, described, threads_of, tree_of
+from latlab.system.kernel.bpf_tracing import BpfTracer
 from latlab.system.kernel.samples import Events, EventTable
+from latlab.system.kernel.stacks import Sampler
 from latlab.system.kernel.tracefs import known_events
-from latlab.system.kernel.tracing import BpfTracer, Tracer
+from latlab.system.kernel.tracing import Tracer
 from latlab.system.quota import QuotaWatch
 
 __all__ = ["FAULTS", "LIVES", "PAYLOAD_BYTES", "SOCKETS", "Collector", "tracepoints"]
@@ -86,6 +88,8 @@ class Collector:
         method: "bpf", "perf", or "auto" for the first that is allowed.
         sockets: collect what goes in and out of the processes' sockets too, which only BPF can.
         pipes: and of their pipes.
+        stacks: who samples stacks beside it, and hasn't started: which switch is sampled is then decided
+            where the switches are collected, if that is possible.
 
     Attributes:
         method: the one that is used, and whether it takes perf's tracepoints, which cost the program more.
@@ -99,7 +103,14 @@ class Collector:
         UnavailableError: neither is allowed.
     """
 
-    def __init__(self, method: str = "auto", *, sockets: bool = False, pipes: bool = False) -> None:
+    def __init__(
+        self,
+        method: str = "auto",
+        *,
+        sockets: bool = False,
+        pipes: bool = False,
+        stacks: Sampler | None = None,
+    ) -> None:
         if not among_all():
             raise UnavailableError(
                 "in this container processes have other numbers than in the kernel's events",
@@ -132,6 +143,7 @@ class Collector:
                     counts=[_SWITCH],
                     untimed=UNTIMED,
                     adopts={"sched:sched_process_fork": "child_pid"},
+                    stacks=stacks,
                     latest=_LATEST,
                     always=[name for name in names if name.startswith("sched:sched_process_")],
                     whole=transfers,

@@ -31,6 +31,11 @@ class Sampling:
             except UnavailableError as error:
                 self._why = str(error)
 
+    @property
+    def sampler(self) -> Sampler | None:
+        """What samples, where it can."""
+        return self._sampler
+
     def follow(self, pids: Iterable[int]) -> None:
         """Sample these processes, and their children that there are and will be."""
         if self._sampler is not None:

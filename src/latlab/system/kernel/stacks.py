@@ -122,6 +122,14 @@ class Sampler:
         if self._python is not None:
             self._python.start(self._pids)
 
+    def share(self) -> list[int]:
+        """Before `start`: what a `BpfTracer` takes the stacks of blocking threads by, at less cost."""
+        return list(self._sampler.share())
+
+    def shared(self, taken: bool) -> None:
+        """Then: whether it does."""
+        self._sampler.shared(taken)
+
     def follow(self, pid: int) -> None:
         """Sample one more process, and its children."""
         self._sampler.follow(pid)
