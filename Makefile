@@ -40,7 +40,7 @@ core: $(VENV)/.installed ## build and install into .venv, without the extras
 install: $(VENV)/.installed $(VENV)/.dependencies ## the same with the extras, and what the tests need
 
 # The saturated case: make demo ARGS="--slow book=30000 --budget 75"
-demo: ARGS ?= --apply 50 --budget 75
+demo: ARGS ?= --apply 50 --budget 65
 demo: core ## run a trading pipeline, find what makes its tail, forecast a fix, apply it, and measure it
 	$(BIN)/latlab diagnose $(ARGS) || test $$? -eq 3  # 3: measured, and the output says why not to trust it
 

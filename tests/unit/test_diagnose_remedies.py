@@ -62,8 +62,10 @@ def test_more_time_is_asked_for_the_same_question() -> None:
     question = Question(source="q.toml", planted=("book=30000",), input=Path("a day.itch"), seed=7, seconds=2)
 
     assert _remedies.forecast_again(question) == (
-        "latlab diagnose q.toml --slow book=30000 --input 'a day.itch' --seconds 2 --seed 7 --budget 600"
+        "latlab diagnose q.toml --slow book=30000 --input 'a day.itch' --seconds 2 --seed 7 --budget 360"
     )
+    applied = Question(apply=0.5, budget_s=30.0)
+    assert _remedies.forecast_again(applied) == "latlab diagnose --apply 50 --budget 120"
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from latlab import stubs
 from latlab.formats.event_traces.files import RECORD, TraceFile
 from latlab.lab.forecast.by_stage_stub import _agenda, _sentence, points_that_fit
-from latlab.lab.forecast.intervals import pooled, quantile_interval
+from latlab.lab.forecast.intervals import on_the_curve, pooled, quantile_interval
 from latlab.lab.forecast.stage_runs import Fast, Paced, undisturbed
 from latlab.lab.judge.disturbances import losses_in_words
 from latlab.lab.judge.outcome import Outcome
@@ -218,6 +219,32 @@ def test_an_interval_of_many_runs_stays_as_it_is() -> None:
     assert found[0].low < 0.9
 
 
+def test_a_points_throughput_is_that_of_the_curve_of_all_points() -> None:
+    # 20 µs an event, of which the stage has 12, until the next one limits at 10: at 20 % by bad luck no gain.
+    costs = {0.0: 20.0, 0.2: 20.0, 0.5: 14.0, 1.0: 10.0}
+    found = stubs.forecast(
+        [{s: (1 + 0.01 * turn) * 1e6 / us for s, us in costs.items()} for turn in (0, 1, -1)],
+        name="book",
+        baseline=[50_000.0, 50_500.0, 49_500.0],
+        better="more",
+        what="throughput",
+    )
+    measured: dict[float | None, ForecastPoint] = {
+        s: ForecastPoint(s, s, 3, capacity_hz=Interval(1e6 / us, 0.99e6 / us, 1.01e6 / us))
+        for s, us in [(None, 20.0), *costs.items()]
+    }
+
+    fitted = on_the_curve(measured, found)
+
+    assert fitted[None] == measured[None]
+    assert fitted[0.0] == measured[0.0]
+    rate = fitted[0.2].capacity_hz
+    assert rate is not None
+    assert 51_500 < rate.value < 58_000
+    assert rate.low is not None
+    assert rate.low <= 50_000  # as its own runs gave
+
+
 @pytest.mark.parametrize(("faster_ms", "rough"), [(7.8, True), (6.0, False)])
 def test_a_tail_that_seems_longer_with_a_faster_stage_is_told_as_too_rough(
     faster_ms: float, rough: bool
@@ -235,3 +262,8 @@ def test_a_tail_that_seems_longer_with_a_faster_stage_is_told_as_too_rough(
     sentence = _sentence("book", points, "none", None, None)
     assert "p99.9 from 6.7 ms to" in sentence
     assert sentence.count("too rough to tell a change") == (2 if rough else 0)
+
+    del points[0.2]  # the budget was short
+    sentence = _sentence("book", points, "none", None, None)
+    assert "`book` 50 % faster takes p99.9 from 6.7 ms to" in sentence
+    assert sentence.count("too rough to tell a change") == (1 if rough else 0)

@@ -22,6 +22,9 @@ __all__ = [
     "with_budget",
 ]
 
+_MORE = 2  # times the budget that was too short …
+_CARRIES_S = 120.0  # … and at least what carries a forecast of a few points
+
 
 def of_tail(observation: Observation, output: Path) -> Unknown:
     """How the tail is spent, of an application that leaves no event traces.
@@ -61,7 +64,9 @@ def forecast_again(question: Question) -> str:
     default = Question()
     words += ["--seconds", f"{question.seconds:g}"] if question.seconds != default.seconds else []
     words += ["--seed", str(question.seed)] if question.seed != default.seed else []
-    return shlex.join([*words, "--budget", "600"])
+    if question.apply is not None:
+        words += ["--apply", f"{100 * question.apply:g}"]
+    return shlex.join([*words, "--budget", f"{max(_CARRIES_S, _MORE * question.budget_s):.0f}"])
 
 
 def of_model(output: Path) -> str:

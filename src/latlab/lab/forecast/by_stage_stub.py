@@ -21,7 +21,7 @@ import numpy as np
 from latlab import words
 from latlab.errors import LatlabError
 from latlab.formats.recording import RecordingWriter
-from latlab.lab.forecast.intervals import mean_interval, pooled, quantile_interval
+from latlab.lab.forecast.intervals import mean_interval, on_the_curve, pooled, quantile_interval
 from latlab.lab.forecast.one_speed import (
     MachineSpeed,
     at_usual_speed,
@@ -56,7 +56,7 @@ __all__ = ["STORY_SPEEDUPS", "forecast", "points_that_fit"]
 SPEEDUPS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _FEW_SPEEDUPS = (0.0, 0.2, 1.0)  # where the time does not carry two rounds of all
 STORY_SPEEDUPS = (0.0, 0.2, 0.5, 1.0)  # where one of them is applied, too
-_OVERHEAD_S = 1.0  # of a run, before one is known: processes that start, a recording that is read
+_OVERHEAD_S = 0.7  # of a run, before one is known: processes that start, a recording that is read
 _LEAST_OVERHEAD_S = 0.4
 _MORE = 1.2  # of an overhead that two runs showed: others take longer
 _LEAST_REMOVABLE = 0.1  # of the service: less than this can't be told from noise
@@ -65,6 +65,7 @@ _SPARE = 0.12  # of the time that is left: some runs take longer than the two th
 _SHORTEST_S = 0.8  # of a run at the input's own pace: its tail is still of thousands of events
 _FLAT_RUNS = 4  # in each round after those
 _FLAT_FAST = 3  # in each round, as fast as the input is taken: nothing else in the pipeline is as uneven
+_LEAN_FAST = (None, 0.0)  # once more in each of few rounds: what the null test holds against each other
 _TAIL_KNOWN, _RATE_KNOWN = 0.05, 0.025  # standard errors (of p99.9, of the throughput) that are good enough
 
 
@@ -113,13 +114,15 @@ def forecast(
         min(stubbing.seconds, _SHORTEST_S) + overhead_s + fast_s
     )  # a pair, one at the input's own pace
     if speedups is not None and not over:
-        speedups = points_that_fit(speedups, applied, int(left_s / (_LEAST_ROUNDS * shortest_s)) - 1)
+        room_s = left_s - _LEAST_ROUNDS * len(_LEAN_FAST) * fast_s
+        speedups = points_that_fit(speedups, applied, int(room_s / (_LEAST_ROUNDS * shortest_s)) - 1)
     least = _LEAST_ROUNDS * (len(speedups or _FEW_SPEEDUPS) + 1)  # pairs of runs
-    fits = (1 - _SPARE) * left_s / least - fast_s - overhead_s
+    lean_s = _LEAST_ROUNDS * len(_LEAN_FAST) * fast_s
+    fits = ((1 - _SPARE) * left_s - lean_s) / least - fast_s - overhead_s
     if not over and fits < stubbing.seconds:
         shortest = min(stubbing.seconds, _SHORTEST_S)
         if fits < shortest:  # longer ones are made to fit
-            _require_time(least * (shortest + overhead_s + fast_s), deadline)
+            _require_time(least * (shortest + overhead_s + fast_s) + lean_s, deadline)
         stubbing = dataclasses.replace(stubbing, seconds=max(shortest, fits))
         tell(f"forecast: runs of {stubbing.seconds:.1f} s, so that it fits the budget")
     pair_s = stubbing.seconds + overhead_s + fast_s
@@ -211,7 +214,8 @@ def _least_s(seconds: float) -> float:
         seconds: of a run at the input's own pace.
     """
     paced, fast = seconds + _OVERHEAD_S, CAPACITY_S + _OVERHEAD_S
-    return 2 * paced + _LEAST_ROUNDS * (len(_FEW_SPEEDUPS) + 1) * (paced + fast)
+    pairs = (len(_FEW_SPEEDUPS) + 1) * (paced + fast)
+    return 2 * paced + _LEAST_ROUNDS * (pairs + len(_LEAN_FAST) * fast)
 
 
 def _require_time(needed_s: float, deadline: float) -> None:
@@ -239,7 +243,7 @@ def _agenda(
     """
     if rounds < _LEAST_ROUNDS:
         both = [(key, at_pace) for key in paced for at_pace in (True, False)]
-        return both if lean else both + [(1.0, False)] * (_FLAT_FAST - 1)
+        return both + ([(key, False) for key in _LEAN_FAST] if lean else [(1.0, False)] * (_FLAT_FAST - 1))
     slow = {key for key, known in paced.items() if _unsure(tails(known), _TAIL_KNOWN)}
     uneven = {key for key, known in capacity.items() if _unsure([one.rate_hz for one in known], _RATE_KNOWN)}
     uneven |= {key for key in (None, 1.0) if len(capacity[key]) < FEWEST}
@@ -355,6 +359,7 @@ def _judged(
         what="throughput",
         takes_over=successor,
     )
+    points = on_the_curve(points, found)
     knee = None
     if found.t_limit is not None:
         low, high = found.t_limit_interval or (None, None)
@@ -383,7 +388,10 @@ def _sentence(
     knee: Interval | None,
     successor: str | None,
 ) -> str:
-    base, better, best, half = points[None], points[0.2], points[1.0], points.get(0.5)
+    base, best, half = points[None], points[1.0], points.get(0.5)
+    first = min(key for key in points if key)  # of few points 0.2 may be left out
+    better = points[first]
+    half = None if first == 0.5 else half
     assert base.capacity_hz is not None
     assert better.capacity_hz is not None
     assert best.capacity_hz is not None
@@ -404,6 +412,7 @@ def _sentence(
     gain = said(
         ForecastSaid.STAGE,
         stage=stage,
+        speedup=first,
         tail=tail,
         base_hz=base.capacity_hz.value,
         faster_hz=better.capacity_hz.value,

@@ -11,7 +11,7 @@ class ForecastSaid(Kind):
     """What a part that is made faster buys; `tail`, `half`, `since`, `then` and `unless` are kinds, too."""
 
     STAGE = (
-        "making `{stage}` 20 % faster takes {tail}the maximum throughput from {base_hz:count} to "
+        "making `{stage}` {speedup:share0} faster takes {tail}the maximum throughput from {base_hz:count} to "
         "{faster_hz:count} events/s{half}"
     )
     TAIL = "p99.9 from {base_ns:duration} to {faster_ns:interval}, and "
