@@ -13,6 +13,7 @@ import latlab
 from latlab.cli import main
 from latlab.errors import UsageError
 from latlab.messaging import conform, measure_and_analyse
+from latlab.messaging.judging.plugin_probe import probe
 from latlab.model.messaging.results import Settings
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "messaging" / "spsc_queue.cpp"
@@ -20,12 +21,15 @@ FAULTY = r"""
 #include <latlab/messaging_queue.hpp>
 #include <mutex>
 #include <deque>
+#include <stdlib.h>
 #include <unistd.h>
 #include <string>
 struct Adapter {
   explicit Adapter(const latlab_messaging_settings& asked) {
     if (FAULT == 1) leaked = dup(0);
     if (FAULT == 5) throw 1;
+    char left[] = "/tmp/latlab-test-leak-XXXXXX";
+    if (FAULT == 6) close(mkstemp(left));
     (void)asked;
   }
   template <class W> bool try_push(std::size_t size, W&& write) {
@@ -39,6 +43,7 @@ struct Adapter {
   }
   template <class R> bool try_pop(std::size_t, R&& read) {
     if (FAULT == 4) usleep(500'000);
+    if (FAULT == 7) usleep(1'000);
     std::lock_guard hold(mutex);
     if (held.empty()) return false;
     read(held.front().data());
@@ -105,6 +110,8 @@ def test_a_batch_of_messages_is_handed_over_at_once_and_a_short_queue_is_filled_
         (3, "a full way says so"),
         (4, "an idle receive returns"),
         (5, "could not be opened"),
+        (6, "files after 40 times"),
+        (7, "asked not to wait"),
     ],
 )
 def test_a_planted_fault_of_a_queue_is_found(tmp_path: Path, fault: int, what: str) -> None:
@@ -112,8 +119,51 @@ def test_a_planted_fault_of_a_queue_is_found(tmp_path: Path, fault: int, what: s
     plugin = built(tmp_path / "faulty.cpp", tmp_path / "faulty.so", f"-DFAULT={fault}")
 
     wrong = [f"{name}: {why}" for name, why in conform(settings(plugin)) if why is not None]
+    for left in Path("/tmp").glob("latlab-test-leak-*"):
+        left.unlink()
 
     assert any(what in one for one in wrong), wrong
+
+
+WAITING = r"""
+#include <latlab/messaging_plugin.h>
+#include <time.h>
+#include <unistd.h>
+static char end_;
+static int open_(const struct latlab_messaging_settings*, void** end) {
+  *end = &end_;
+  return 0;
+}
+static long send_(void*, const void*, size_t, size_t) { return 0; }
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec + 1e-9 * t.tv_nsec;
+}
+static long receive_(void*, void*, size_t, size_t) {
+  for (double end = now() + 0.1; now() < end;) {
+    if (FAULT == 1) usleep(1000);
+    if (FAULT == 0) usleep(100000);
+  }
+  return 0;
+}
+static void close_(void*) {}
+const struct latlab_messaging* latlab_messaging_plugin(void) {
+  static const struct latlab_messaging plugin = {1, LATLAB_CAN_BLOCK, 64, "w", "w", open_, send_, receive_,
+                                                 close_};
+  return &plugin;
+}
+"""
+
+
+@pytest.mark.parametrize(("fault", "what"), [(0, None), (1, "it polls"), (2, "it spins")])
+def test_an_end_that_may_wait_waits_asleep(tmp_path: Path, fault: int, what: str | None) -> None:
+    (tmp_path / "waiting.cpp").write_text(WAITING)
+    plugin = built(tmp_path / "waiting.cpp", tmp_path / "waiting.so", f"-DFAULT={fault}")
+
+    _, broken = probe(str(plugin), "", 64, block=True)[0]
+
+    assert (None if broken is None else str(broken)[-len(what or "") :]) == what
 
 
 def test_a_plug_in_that_crashes_is_told_and_takes_nobody_along(

@@ -9,9 +9,11 @@ from latlab.messaging._registry import every_transport, facts_of, missing
 from latlab.messaging._workload import load_workload
 from latlab.messaging.running.transport import Transport, TransportClosed
 from latlab.messaging.running.ways.remote import serve
+from latlab.model.messaging.results import Facts
 
 __all__ = [
     "Comparison",
+    "Facts",
     "Transport",
     "TransportClosed",
     "analyse",

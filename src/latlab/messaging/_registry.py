@@ -73,6 +73,11 @@ def resolve(name: str) -> tuple[Facts, str | None]:
             facts = getattr(importlib.import_module(module), attribute).facts
         except (ImportError, AttributeError) as error:
             raise UsageError(f"{name} is not a transport: {error}", remedy="write module:Class") from None
+        if not isinstance(facts, Facts):
+            raise UsageError(
+                f"{name} is not a transport: its facts are of type {type(facts).__name__}",
+                remedy="make them a latlab.messaging.Facts",
+            )
         return facts, name
     facts = facts_of(name)
     served = python_transports().get(facts.name)

@@ -12,16 +12,18 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from latlab.errors import LatlabError
+from latlab.messaging.judging.plugin_probe import POLLS, files_of_ours
 from latlab.messaging.judging.probe import AFTER_S, IDLE_S
 from latlab.messaging.products.broker_processes import started
 from latlab.messaging.running import python_loop as loop
 from latlab.messaging.running.native import run_native
-from latlab.messaging.running.python import run_python
+from latlab.messaging.running.python import cleaned_up, prepared, run_python
 from latlab.messaging.running.ways.clients import served
 from latlab.model.evidence.messaging import Broken, Promise
 from latlab.model.evidence.said import said
@@ -32,8 +34,7 @@ __all__ = ["conformity", "conformity_of_plugin"]
 Check = tuple[str, str | None]
 Runner = Callable[[Settings], Measurement]
 _LARGEST = 64 << 20
-# More often woken up in an idle second than this is looking again and again.
-_POLLS = 20
+_ROUNDS = 3
 _MANY, _PACED = 20_000, 2000
 _PATIENCE_S = 12.0
 _PLUGIN_S, _IDLE_S = 60, 6.0 + IDLE_S
@@ -159,11 +160,14 @@ def _run(run: Runner, facts: Facts, settings: Settings) -> str | None:
 class _Probe:
     """A process with one end, which answers words."""
 
-    def __init__(self, target: str, role: str, where: list[Any], message_bytes: int) -> None:
+    def __init__(
+        self, target: str, role: str, where: list[Any], message_bytes: int, temporary: str | None = None
+    ) -> None:
         order = json.dumps({"class": target, "role": role, "where": where, "size": message_bytes})
         self._process = subprocess.Popen(
             [sys.executable, "-m", "latlab.messaging.judging.probe", order],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            env=None if temporary is None else {**os.environ, "TMPDIR": temporary},
             pass_fds=[fd for one in where for fd in one.get("fds", ())],
         )  # fmt: skip
 
@@ -216,13 +220,12 @@ def _ends(target: str, kind: Any, facts: Facts, settings: Settings) -> list[Chec
 
 @contextlib.contextmanager
 def _places(kind: Any, settings: Settings, address: Any, count: int = 1) -> Iterator[list[Any]]:
-    places = [kind.prepare(settings, address) for _ in range(count)]
+    places = [prepared(kind, settings, address) for _ in range(count)]
     try:
         yield places
     finally:
-        if hasattr(kind, "clean_up"):
-            for place in places:
-                kind.clean_up(place)
+        for place in places:
+            cleaned_up(kind, place)
 
 
 def _idle_and_over(target: str, kind: Any, facts: Facts, settings: Settings, address: Any) -> list[Check]:
@@ -265,7 +268,7 @@ def _polling(idle: dict[str, Any], facts: Facts) -> str | None:
         return None
     if idle["cpu_s"] > 0.5 * idle["took_s"]:
         return said(Broken.SPINS, cpu_s=idle["cpu_s"], seconds=idle["took_s"])
-    if idle["sleeps"] > _POLLS * max(idle["took_s"], 0.1):
+    if idle["sleeps"] > POLLS * max(idle["took_s"], 0.1):
         return said(Broken.POLLS, times=idle["sleeps"], seconds=idle["took_s"])
     return None
 
@@ -320,35 +323,43 @@ def _gone(target: str, kind: Any, settings: Settings, address: Any) -> Check:
 
 
 def _left_behind(target: str, kind: Any, settings: Settings, address: Any) -> list[Check]:
+    """Files and descriptors that are there after an end was closed. Other programs leave files, too.
+
+    In a folder of the probe's own (`TMPDIR`) every file is the transport's. Elsewhere one is laid at its door
+    that stays, if every round leaves some there, and no time of the same length without the transport does.
+    """
     files, descriptors = said(Promise.NO_FILES_LEFT), said(Promise.CLOSES_DESCRIPTORS)
     left: list[set[str]] = []
+    others: list[set[str]] = []
     counts: list[int] = []
-    for _ in range(2):  # others leave files, too, but hardly twice
-        before = _files()
-        with _places(kind, settings, address, 3) as where:
-            probe = _Probe(target, "receiver", where, settings.size)
-            try:
-                answer = probe.ask("cycles")
-            finally:
-                probe.kill()
-        left.append(_files() - before)
-        counts = [] if answer is None else answer["descriptors"]
+    with tempfile.TemporaryDirectory(prefix="latlab-conform-") as own:
+        for _ in range(_ROUNDS):
+            before, begin = files_of_ours(), time.monotonic()
+            with _places(kind, settings, address, 3) as where:
+                probe = _Probe(target, "receiver", where, settings.size, own)
+                try:
+                    answer = probe.ask("cycles")
+                finally:
+                    probe.kill()
+            took, between = time.monotonic() - begin, files_of_ours()
+            counts = counts or ([] if answer is None else answer["descriptors"])
+            left.append(between - before)
+            if os.listdir(own) or not left[-1]:  # noqa: PTH208 (asked whether it is empty)
+                break
+            time.sleep(took)
+            others.append(files_of_ours() - between)
+        now = files_of_ours()
+        kept = {str(one) for one in Path(own).iterdir()}
     wrong = None
-    if all(left):
-        wrong = said(Broken.FILES_LEFT, files=len(left[-1]), first=sorted(left[-1])[0])
+    restless = {os.path.dirname(path) for one in others for path in one & now}  # noqa: PTH120
+    every = [one & now for one in left]
+    own_only = [{path for path in one if os.path.dirname(path) not in restless} for one in every]  # noqa: PTH120
+    if not kept and len(left) == _ROUNDS and all(every):
+        kept = own_only[-1] if all(own_only) else set()
+        files = files if kept else said(Promise.FILES_UNKNOWN)
+    if kept:
+        wrong = said(Broken.FILES_LEFT, files=len(kept), first=sorted(kept)[0])
     leaked = None
     if len(counts) == 3 and counts[2] - counts[0] >= 2 and counts[1] > counts[0]:
         leaked = said(Broken.DESCRIPTORS_LEFT, more=counts[2] - counts[0])
     return [(files, wrong), (descriptors, leaked)]
-
-
-def _files() -> set[str]:
-    """Files of ours where programs leave them."""
-    found = set()
-    for folder in {tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", str(Path.cwd())}:
-        with contextlib.suppress(OSError), os.scandir(folder) as entries:
-            for entry in entries:
-                with contextlib.suppress(OSError):
-                    if entry.stat(follow_symlinks=False).st_uid == os.geteuid():
-                        found.add(entry.path)
-    return found

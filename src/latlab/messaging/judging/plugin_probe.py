@@ -6,11 +6,14 @@ JSON, and prints a JSON list: the kind of promise, and None, or the kind and the
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import json
 import os
+import resource
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,11 +21,15 @@ from pathlib import Path
 from latlab.model.evidence.messaging import Broken, Promise
 from latlab.model.evidence.said import Said, said
 
-__all__ = ["probe"]
+__all__ = ["POLLS", "files_of_ours", "probe"]
 
 Check = tuple[Promise, Said | None]
 _LONGEST_S = 0.3  # a wait in receive or send is at most 100 ms; a busy machine may add to it
 _TIMES = 40
+# More often woken up in an idle second than this is looking again and again.
+POLLS = 20
+_LOOKS, _WATCHED_S = 5, 0.5
+_AT_ONCE_S = 50e-6  # no sleep is shorter, and what returns at once takes a tenth of it
 _MANY = 100_000
 _POINTER = ctypes.c_void_p
 _LONG, _SIZE = ctypes.c_long, ctypes.c_size_t
@@ -107,9 +114,12 @@ def probe(
     def full(way: Callable[[], _Way]) -> Said | None:
         return _full(way, ordered)
 
+    def idle(way: Callable[[], _Way]) -> Said | None:
+        return _idle(way, block)
+
     found: list[Check] = []
     for what, check in (
-        (Promise.IDLE_RETURNS, _idle),
+        (Promise.IDLE_RETURNS, idle),
         (Promise.FULL_IS_SAID, full),
         (Promise.NOTHING_LEFT, _left),
         (Promise.CLOSED_IS_HEARD, _over),
@@ -125,15 +135,46 @@ def probe(
     return found
 
 
-def _idle(way: Callable[[], _Way]) -> Said | None:
+def _idle(way: Callable[[], _Way], block: bool) -> Said | None:
     one = way()
     begin = time.monotonic()
     count, _ = one.receive()
     took = time.monotonic() - begin
-    one.close()
+    wrong = None
     if count != 0:
-        return said(Broken.RETURNED, number=count)
-    return said(Broken.TOOK, seconds=took) if took > _LONGEST_S else None
+        wrong = said(Broken.RETURNED, number=count)
+    elif took > _LONGEST_S:
+        wrong = said(Broken.TOOK, seconds=took)
+    else:
+        wrong = _waited(one) if block else _slept(one)
+    one.close()
+    return wrong
+
+
+def _waited(one: _Way) -> Said | None:
+    """How an end waits that may: asleep, and not looking again and again."""
+    used, cpu, begin = resource.getrusage(resource.RUSAGE_SELF), time.process_time(), time.monotonic()
+    while time.monotonic() - begin < _WATCHED_S:
+        one.receive()
+    took, cpu = time.monotonic() - begin, time.process_time() - cpu
+    sleeps = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - used.ru_nvcsw
+    if sleeps > POLLS * took:
+        return said(Broken.POLLS, times=sleeps, seconds=took)
+    # On a busy machine what spins has little of the CPU; ten wake-ups a second take less than a tenth.
+    return said(Broken.SPINS, cpu_s=cpu, seconds=took) if cpu > 0.1 * took else None
+
+
+def _slept(one: _Way) -> Said | None:
+    """Whether an end sleeps that has to return at once. The shortest of some: others take the CPU, too."""
+    shortest = float("inf")
+    for _ in range(_LOOKS):
+        sleeps, begin = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw, time.monotonic()
+        one.receive()
+        took = time.monotonic() - begin
+        if resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw == sleeps:
+            return None
+        shortest = min(shortest, took)
+    return said(Broken.SLEPT, seconds=shortest) if shortest > _AT_ONCE_S else None
 
 
 def _full(way: Callable[[], _Way], ordered: bool) -> Said | None:
@@ -183,7 +224,20 @@ def _held() -> dict[str, int]:
     return {
         "descriptors": len(os.listdir("/proc/self/fd")),  # noqa: PTH208 (counted, not walked)
         "threads": len(os.listdir("/proc/self/task")),  # noqa: PTH208
+        "files": len(files_of_ours()),
     }
+
+
+def files_of_ours() -> set[str]:
+    """Files of this user where programs leave them."""
+    found = set()
+    for folder in {tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", str(Path.cwd())}:
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    if entry.stat(follow_symlinks=False).st_uid == os.geteuid():
+                        found.add(entry.path)
+    return found
 
 
 def _memory_kib() -> int:

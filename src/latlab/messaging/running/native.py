@@ -216,7 +216,7 @@ def _set_up(stage: _Stage, settings: Settings, facts: Facts, wait: str, cpus: tu
         stage.out, stage.in_ = link.out, link.in_
         return
     if settings.connect is not None:
-        link, stage.attached = _links.attach(settings)
+        link, stage.attached = _links.attach(settings, stage.rest)
         stage.links = [link]
         stage.out, stage.in_ = link.out, link.in_
         return
@@ -334,7 +334,9 @@ def _watch(
     elapsed = time.monotonic_ns() - started
     idle_end = _processes.machine_idle_ns()
     idle = None if idle_start is None or idle_end is None else idle_end - idle_start
-    broker_end = stage.broker_cpu_ns() if stage.broker_cpu_ns() is not None else broker_end
+    last = stage.broker_cpu_ns()
+    if last is not None:
+        broker_end = last if stage.attached is None else max(last, broker_end or 0)
     busy_end, network_end = _processes.machine_busy_ns(), _processes.device_bytes(device)
     broker = None
     if broker_start is not None and broker_end is not None:
@@ -397,6 +399,8 @@ def _until_the_end(
             if received != last:
                 moved, last = now, received
             idle = now - moved
+            if stage.attached is not None:  # what it forked for our connection may end with that
+                broker = max(broker or 0, stage.broker_cpu_ns() or 0)
             if stage.child is not None:
                 broker = stage.broker_cpu_ns() or broker
                 end = stage.child.ended()

@@ -16,11 +16,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from latlab.errors import UsageError
+from latlab.errors import LatlabError, UsageError
 from latlab.messaging._counters import Readings
 from latlab.messaging.judging.looks import Looks, listener, stolen_ns, threads_of
 from latlab.messaging.products.broker_processes import started
@@ -101,6 +102,7 @@ def run_python(
             f"{facts.broker} at {settings.server} is not ours to stop", remedy="say --server auto"
         )
     kind = python_loop.load(target)
+    left: list[str] = []
     with (
         started(facts, settings) as (address, server),
         _memory(settings) as (fd, words),
@@ -110,12 +112,11 @@ def run_python(
         cast.server = server
         cast.found = None if address is None or server is not None else listener(*address)
         many = {"groups": settings.groups, "receivers": settings.receivers}
-        where = [{**kind.prepare(settings, address), **many}]
-        if hasattr(kind, "clean_up"):
-            rest.callback(lambda: [kind.clean_up(place) for place in where])
+        where = [{**prepared(kind, settings, address), **many}]
+        rest.callback(lambda: left.extend(_cleaned_up(kind, where)))
         own_broker = settings.topology == "broker" and facts.broker is None
         if own_broker or settings.topology == "pingpong":  # the second hop, or the way back
-            where.append({**kind.prepare(settings, address), **many})
+            where.append({**prepared(kind, settings, address), **many})
         cpus = placement(settings)
         ticks_per_ns = _ticks_per_ns()
         cast_list = [("receiver", i, cpus[2]) for i in range(settings.receivers)]
@@ -149,7 +150,56 @@ def run_python(
             cast.children[name].expect("ready", 20.0)
         cpus = (-1, -1, -1) if crowded else cpus
         readings = Readings(settings.counters, told)
-        return _watched(cast, words, settings, facts, wait, ticks_per_ns, cpus, readings)
+        measured = _watched(cast, words, settings, facts, wait, ticks_per_ns, cpus, readings)
+    return replace(measured, notes=(*measured.notes, *left)) if left else measured
+
+
+def prepared(kind: Any, settings: Settings, address: Any) -> dict[str, Any]:
+    """What a transport's `prepare` returns.
+
+    Raises:
+        LatlabError: when it fails, or what it returns can't be told to the ends.
+    """
+    try:
+        place = dict(kind.prepare(settings, address))
+        json.dumps(place)
+    except LatlabError:
+        raise
+    except Exception as error:
+        raise _failed(kind, "prepare", error) from error
+    return place
+
+
+def cleaned_up(kind: Any, place: dict[str, Any]) -> None:
+    """Let a transport clean up, where it can.
+
+    Raises:
+        LatlabError: when it fails.
+    """
+    clean_up = getattr(kind, "clean_up", None)
+    try:
+        if clean_up is not None:
+            clean_up(place)
+    except LatlabError:
+        raise
+    except Exception as error:
+        raise _failed(kind, "clean_up", error) from error
+
+
+def _cleaned_up(kind: Any, places: list[dict[str, Any]]) -> list[str]:
+    """What failed: by then everything is measured, and none of it is lost."""
+    failed = []
+    for place in places:
+        try:
+            cleaned_up(kind, place)
+        except LatlabError as error:
+            failed.append(error.what)
+    return failed
+
+
+def _failed(kind: Any, call: str, error: Exception) -> LatlabError:
+    first = f"{type(error).__name__}: {error}".splitlines()[0]
+    return LatlabError(f"{kind.__name__}.{call}() failed: {first}", remedy="fix the transport")
 
 
 @contextlib.contextmanager

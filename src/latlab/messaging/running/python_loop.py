@@ -6,6 +6,7 @@ i + 2 S, and further on.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
 import os
@@ -228,6 +229,9 @@ def main() -> int:
         os.sched_setaffinity(0, {order["cpu"]})
     kind = load(order["class"])
     ends = []
+    failed: list[
+        type[Exception]
+    ] = []  # what an end that isn't whole says when it is closed hides what failed
     try:
         asks = settings.topology == "pingpong"
         forwards = role == "broker" or (asks and role == "receiver")
@@ -276,16 +280,19 @@ def main() -> int:
             time.sleep(0.002)
         return 0
     except TransportClosed as error:
+        failed.append(Exception)
         sys.stderr.write(f"the {role} lost its connection: {error}\n")
         return 3
     except Exception as error:  # noqa: BLE001 (whatever a product raises is one line for the user)
+        failed.append(Exception)
         if os.environ.get("LATLAB_TRACEBACK"):
             traceback.print_exc()
         sys.stderr.write(f"{type(error).__name__}: {error}".splitlines()[0] + "\n")
         return 3
     finally:
         for end in ends:
-            end.close()
+            with contextlib.suppress(*failed):
+                end.close()
 
 
 def _due(settings: Settings, ticks_per_ns: float) -> Callable[[int], int] | None:

@@ -28,6 +28,7 @@ class Promise(Kind):
     TELLS_SENDER_ENDED = "tells, or waits, when its sender has ended"
     TELLS_RECEIVER_KILLED = "tells, or waits, when its receiver was killed"
     NO_FILES_LEFT = "leaves no files behind"
+    FILES_UNKNOWN = "leaves no files behind (not checked: other programs left files meanwhile)"
     CLOSES_DESCRIPTORS = "closes its descriptors"
 
 
@@ -40,6 +41,7 @@ class Broken(Kind):
     NOT_OPENED = "could not be opened: {why}"
     RETURNED = "returned {number}"
     TOOK = "took {seconds:.2f} s"
+    SLEPT = "slept {seconds:duration}; asked not to wait, it has to return at once"
     FULL_SEND_BLOCKS = "a send that has no room does not return within 100 ms"
     FULL_SEND_REFUSED = "send refused with {error} where it should say 0"
     BROUGHT_FEWER = "took {taken} messages and brought {brought}"

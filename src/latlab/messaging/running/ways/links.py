@@ -222,11 +222,12 @@ ATTACHABLE = ("tcp", "tcp-nagle", "udp", "unix", "unix-datagram")
 _ATTACH_S = 5.0
 
 
-def attach(settings: Settings) -> tuple[Link, int | None]:
+def attach(settings: Settings, rest: contextlib.ExitStack) -> tuple[Link, int | None]:
     """Both ends of a way through somebody else's program, and its process where it runs here.
 
     The sender connects to `settings.connect`. The program's own connection is awaited at `settings.listen`;
-    without one the messages come back on the sender's connection, as from an echo server.
+    without one the messages come back on the sender's connection, as from an echo server. `rest` takes away
+    what the way leaves in the file system.
 
     Raises:
         UsageError: for an address that is none.
@@ -240,6 +241,8 @@ def attach(settings: Settings) -> tuple[Link, int | None]:
         waiting = None
         if settings.listen is not None:  # before the program is told to connect
             waiting = stack.enter_context(_bound(settings, settings.listen, stream=stream))
+            if waiting.family == socket.AF_UNIX and not settings.listen.startswith("@"):
+                rest.callback(Path(settings.listen).unlink, missing_ok=True)
         family, address = _address(settings, settings.connect)
         pid = listener(settings.connect) if family == socket.AF_UNIX else listener(*address[:2])
         out = stack.enter_context(_socket_of(settings, family, stream=stream))
@@ -291,6 +294,8 @@ def _bound(settings: Settings, text: str, *, stream: bool) -> socket.socket:
     try:
         if family != socket.AF_UNIX:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        elif _deserted(text, made.type):  # a run that was killed left it
+            Path(text).unlink()
         made.bind(address)
         if stream:
             made.listen(1)
@@ -298,6 +303,20 @@ def _bound(settings: Settings, text: str, *, stream: bool) -> socket.socket:
         made.close()
         raise UnavailableError(f"can't listen on {text}: {error.strerror or error}") from None
     return made
+
+
+def _deserted(path: str, kind: int) -> bool:
+    """Whether a Unix socket's file is there, and nobody listens at it."""
+    if path.startswith("@") or not Path(path).is_socket():
+        return False
+    with socket.socket(socket.AF_UNIX, kind) as asking:
+        try:
+            asking.connect(path)
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+    return False
 
 
 def _accepted(waiting: socket.socket, text: str) -> socket.socket:
