@@ -1,4 +1,4 @@
-"""latlab: a latency laboratory."""
+"""latlab: find out where a program's latency comes from, and how much a fix would gain."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ __version__ = "1.0.0rc1"
 
 # No pathlib: this is imported by programs under study, whose start must hardly change.
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
+
+
+_DOMAINS = ("bench", "jitter", "market", "messaging", "queues", "requests", "stubs")
 
 
 def get_include() -> str:
@@ -28,6 +31,11 @@ def __getattr__(name: str) -> object:  # types: __init__.pyi
 
     if name == "diagnose":
         return import_module("latlab.api").diagnose
-    if name in ("bench", "jitter", "market", "messaging", "queues", "requests", "stubs"):
+    if name in _DOMAINS:
         return import_module(f"latlab.{name}")
     raise AttributeError(f"module 'latlab' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What completion offers: also what isn't imported yet."""
+    return sorted({*__all__, *_DOMAINS})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 from typing import Any
 
@@ -58,7 +59,7 @@ def _tell_version(context: click.Context, _option: click.Parameter, asked: bool)
 @click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_tell_version,
               help="Show the version, its commit and its build.")  # fmt: skip
 def latlab() -> None:
-    """A latency laboratory: where a pipeline's latency comes from, and what fixing it would buy."""
+    """Find out where a program's latency comes from, and how much a fix would gain."""
 
 
 def _flushed(code: Any) -> Any:
@@ -78,6 +79,9 @@ def main(arguments: list[str] | None = None) -> None:
     Args:
         arguments: what to run instead of ``sys.argv[1:]``, for tests.
     """
+    for name in ("stdout", "stderr"):  # None where the caller closed it: nobody reads it
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     try:
         status: Any = latlab.main(arguments, prog_name="latlab", standalone_mode=False)
         sys.stdout.flush()  # here, where a failure can still be told
@@ -95,9 +99,14 @@ def main(arguments: list[str] | None = None) -> None:
         option = printable(error.option_name)
         click.echo(f"{command}: unknown option '{option}'{hint}; see '{command} --help'", err=True)
         sys.exit(ExitCode.USAGE)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        sys.exit(ExitCode.USAGE)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "latlab"
-        click.echo(f"{command}: {printable(error.format_message())}; see '{command} --help'", err=True)
+        click.echo(
+            f"{command}: {printable(error.format_message()).rstrip('.')}; see '{command} --help'", err=True
+        )
         sys.exit(ExitCode.USAGE)
     except click.ClickException as error:
         click.echo(f"latlab: {printable(error.format_message())}", err=True)

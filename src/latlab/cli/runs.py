@@ -26,7 +26,7 @@ _COMPARE = {
 
 @click.group(cls=SuggestingGroup)
 def runs() -> None:
-    """The recordings in a folder: list, show, compare, export, remove."""
+    """List, show, compare, export and remove the recordings in a folder."""
 
 
 @runs.command("list")

@@ -26,7 +26,7 @@ def _show(document: dict[str, Any] | None, text: str) -> ExitCode:
 
 @click.group(cls=SuggestingGroup)
 def system() -> None:
-    """The measuring environment: show, check, clocks, tune, restore."""
+    """Show, check, tune and restore the settings that disturb measurements."""
 
 
 @system.command()

@@ -1,4 +1,4 @@
-"""How fast do messages travel."""
+"""Measure how fast messages travel, from a ring to a broker."""
 
 from latlab.messaging._analysis import analyse, latencies, overheads, stability
 from latlab.messaging._experiments import calibrate, compare, find_limit, parse_objective, sweep

@@ -42,6 +42,14 @@ class SuggestingGroup(click.Group):
         command = super().get_command(ctx, cmd_name)
         return None if command is None else _fitted(command)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """As click does, with the whole first sentence of each: cut short, it says half of what it should."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, one.get_short_help_str(1000)) for name, one in found if one is not None]
+            )
+
 
 class LazyGroup(SuggestingGroup):
     """Finds commands by a table, so that the group's help imports none of them.

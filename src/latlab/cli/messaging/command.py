@@ -22,7 +22,7 @@ from latlab.reports.json import dumps
 
 @click.group(cls=SuggestingGroup)
 def messaging() -> None:
-    """How fast do messages travel, through anything from a ring to a product."""
+    """Measure how fast messages travel, from a ring to a broker."""
 
 
 @messaging.command()

@@ -21,4 +21,4 @@ SUBCOMMANDS = {
 
 @click.group(cls=LazyGroup, subcommands=SUBCOMMANDS)
 def requests(**_: Any) -> None:
-    """Where did the slow requests spend their time? For any server, unchanged."""
+    """Find where a server's slow requests spend their time, without changing it."""

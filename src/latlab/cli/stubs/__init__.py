@@ -26,4 +26,4 @@ SUBCOMMANDS = {
 
 @click.group(cls=LazyGroup, subcommands=SUBCOMMANDS)
 def stubs() -> None:
-    """What would I gain if this part were faster?"""
+    """Forecast what a faster part would gain, with performance stubs."""

@@ -174,7 +174,7 @@ def _slept(one: _Way) -> Said | None:
         if resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw == sleeps:
             return None
         shortest = min(shortest, took)
-    return said(Broken.SLEPT, seconds=shortest) if shortest > _AT_ONCE_S else None
+    return said(Broken.SLEPT, slept_ns=shortest * 1e9) if shortest > _AT_ONCE_S else None
 
 
 def _full(way: Callable[[], _Way], ordered: bool) -> Said | None:

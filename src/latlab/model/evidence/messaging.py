@@ -41,7 +41,7 @@ class Broken(Kind):
     NOT_OPENED = "could not be opened: {why}"
     RETURNED = "returned {number}"
     TOOK = "took {seconds:.2f} s"
-    SLEPT = "slept {seconds:duration}; asked not to wait, it has to return at once"
+    SLEPT = "slept {slept_ns:duration}; asked not to wait, it has to return at once"
     FULL_SEND_BLOCKS = "a send that has no room does not return within 100 ms"
     FULL_SEND_REFUSED = "send refused with {error} where it should say 0"
     BROUGHT_FEWER = "took {taken} messages and brought {brought}"
