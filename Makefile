@@ -118,6 +118,7 @@ docs: install ## the documentation site and the man pages, in build/site and bui
 	$(BIN)/python -m pip install --quiet -r $(VENV)/requirements-docs.txt
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	$(BIN)/python tools/man.py build/man
+	@echo "pages: build/site/index.html; with search: $(PYTHON) -m http.server -d build/site"
 
 bench: install ## every benchmark, in ratios
 	$(BIN)/python -m benchmarks
