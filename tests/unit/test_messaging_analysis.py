@@ -237,3 +237,14 @@ def test_a_comparison_leaves_the_warm_up_out() -> None:
         runs.append(replace(m, settings=m.settings.with_(messages=3000, warmup=1000)))
     assert {change.verdict for change in compare(*runs)} == {"not decided"}
     assert {change.ratio for change in compare(*runs)} == {1.0}
+
+
+@pytest.mark.parametrize(("others", "verdict"), [(0, "slower"), (2_000_000_000, "not decided")])
+def test_two_runs_are_not_compared_where_others_took_the_cpus_of_one(others: int, verdict: str) -> None:
+    due = [n * 250_000 for n in range(4000)]
+    quick = measured(due, [at + 10_000 + at % 977 for at in due], due)
+    slow = measured(due, [at + 90_000 + at % 977 for at in due], due)
+    quick = replace(quick, elapsed_ns=1_000_000_000, cpus=2)
+    slow = replace(slow, elapsed_ns=1_000_000_000, cpus=2, foreign_cpu_ns=others)
+
+    assert compare(quick, slow)[0].verdict == verdict

@@ -49,10 +49,23 @@ def test_a_rate_at_which_a_queue_grows_does_not_hold_though_the_objective_does(
         return m, SimpleNamespace(partial=None, lost=0, stability=rising)
 
     monkeypatch.setattr("latlab.messaging._experiments.measure_and_analyse", served)
+    monkeypatch.setattr("latlab.messaging._experiments.disturbance", lambda _: None)
     limit = find_limit(Settings("tcp"), parse_objective("p50<900ms"), repeats=1)
     assert limit.rate_hz is not None
     assert 4500 < limit.rate_hz <= 5000
     assert {p.reason for p in limit.probes if not p.holds} == {"a queue grows: it would not hold for longer"}
+
+
+@pytest.mark.parametrize(("disturbed", "trustworthy"), [(False, True), (True, False)])
+def test_a_limit_is_not_trusted_where_a_rate_failed_while_others_took_cpus(
+    disturbed: bool, trustworthy: bool
+) -> None:
+    def probe(tried: float) -> Probe:
+        return Probe(tried, int(tried), tried <= 5000, "", disturbed and tried > 5000)
+
+    found = find_limit(Settings("ring"), parse_objective("p99<1ms"), high_hz=1e7, probe=probe)
+
+    assert found.trustworthy is trustworthy
 
 
 def test_an_objective_that_never_holds_has_no_limit() -> None:

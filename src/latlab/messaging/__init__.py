@@ -1,7 +1,7 @@
 """Measure how fast messages travel, from a ring to a broker."""
 
 from latlab.messaging._analysis import analyse, latencies, overheads, stability
-from latlab.messaging._experiments import calibrate, compare, find_limit, parse_objective, sweep
+from latlab.messaging._experiments import calibrate, compare, disturbance, find_limit, parse_objective, sweep
 from latlab.messaging._measure import check, conform, measure, measure_and_analyse
 from latlab.messaging._pairs import Comparison, compare_pairs
 from latlab.messaging._recording import load_run, reserved, save_run
@@ -22,6 +22,7 @@ __all__ = [
     "compare",
     "compare_pairs",
     "conform",
+    "disturbance",
     "every_transport",
     "facts_of",
     "find_limit",

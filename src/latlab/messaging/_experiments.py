@@ -15,8 +15,9 @@ from latlab import words
 from latlab.errors import UsageError
 from latlab.messaging._analysis import latencies
 from latlab.messaging._measure import check, measure_and_analyse
+from latlab.messaging.judging.verdict import disturbed
 from latlab.model.messaging.options import DRIVER_AXIS, SWEPT
-from latlab.model.messaging.results import INTERRUPTED, Measurement, Result, Settings
+from latlab.model.messaging.results import INTERRUPTED, Doubt, Measurement, Result, Settings
 from latlab.stats.quantiles import nearest_rank
 
 __all__ = [
@@ -122,12 +123,13 @@ def parse_objective(text: str) -> Objective:
 
 @dataclass(frozen=True)
 class Probe:
-    """One rate that was tried."""
+    """One rate that was tried. `disturbed`: others took CPUs from the run meanwhile."""
 
     rate_hz: float
     value_ns: int | None
     holds: bool
     reason: str
+    disturbed: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,11 @@ class Limit:
     repeats: int
     confidence: float
     probes: tuple[Probe, ...]
+
+    @property
+    def trustworthy(self) -> bool:
+        """Whether no rate failed while others took CPUs from its run: it may hold on a quiet machine."""
+        return not any(one.disturbed and not one.holds for one in self.probes)
 
 
 def find_limit(
@@ -223,14 +230,16 @@ def _prober(settings: Settings, objective: Objective, seconds: float) -> Callabl
         if result.partial == INTERRUPTED:
             raise KeyboardInterrupt
         latency = _intended(measurement)
+        others = disturbance(measurement) is not None
         if result.partial is not None or result.lost or not latency.size:
-            return Probe(rate, None, False, result.partial or f"{result.lost} messages lost"), False
+            why = result.partial or f"{result.lost} messages lost"
+            return Probe(rate, None, False, why, others), False
         value = int(nearest_rank(latency, objective.quantile))
         if value >= objective.limit_ns:
-            return Probe(rate, value, False, f"{objective.name} is above the objective"), False
+            return Probe(rate, value, False, f"{objective.name} is above the objective", others), False
         if result.stability == "rising" or _behind(measurement, latency):
-            return Probe(rate, value, False, "a queue grows: it would not hold for longer"), True
-        return Probe(rate, value, True, "holds"), False
+            return Probe(rate, value, False, "a queue grows: it would not hold for longer", others), True
+        return Probe(rate, value, True, "holds", others), False
 
     return probe
 
@@ -303,13 +312,19 @@ class Change:
 _RUN_SPREAD = {"p50": 0.35, "p90": 0.5, "p99": 1.1, "p99.9": 1.1}
 
 
+def disturbance(m: Measurement) -> Doubt | None:
+    """What took CPUs from a run; None where nothing did."""
+    return next(iter(disturbed(m, _intended(m))), None)
+
+
 def compare(a: Measurement, b: Measurement, *, threshold: float = 0.05, seed: int = 1) -> list[Change]:
     """How the latencies of two runs differ, as far as one run of each can tell.
 
     Within a run messages that follow one another are alike, so whole blocks of them are drawn (moving-block
     bootstrap, Künsch, Annals of Statistics 17 (1989)): 20 blocks a run, 1,000 draws. From run to run a
     percentile varies by more than that; since one run doesn't show by how much, a spread is assumed that
-    most machines stay below. What is smaller than this is not decided: `compare_pairs` decides it.
+    most machines stay below. What is smaller than this is not decided: `compare_pairs` decides it. Where
+    others took CPUs from one of the runs that spread is exceeded, and nothing is decided.
 
     Raises:
         UsageError: when a run has too few messages.
@@ -324,6 +339,7 @@ def compare(a: Measurement, b: Measurement, *, threshold: float = 0.05, seed: in
         latency.append(value)
     same = np.array_equal(a.sent_ns, b.sent_ns) and np.array_equal(a.received_ns, b.received_ns)
     random = np.random.default_rng(seed)
+    quiet = disturbance(a) is None and disturbance(b) is None
     found = []
     for name in PERCENTILES:
         q = float(name[1:]) / 100
@@ -342,9 +358,9 @@ def compare(a: Measurement, b: Measurement, *, threshold: float = 0.05, seed: in
             for sign, part in zip((-1, 1), within, strict=True)
         )
         verdict = "not decided"
-        if low > 1.0 and ratio > 1 + threshold:
+        if quiet and low > 1.0 and ratio > 1 + threshold:
             verdict = "slower"
-        elif high < 1.0 and ratio < 1 / (1 + threshold):
+        elif quiet and high < 1.0 and ratio < 1 / (1 + threshold):
             verdict = "faster"
         found.append(Change(name, before, after, ratio, low, high, verdict))
     return found

@@ -58,7 +58,8 @@ def find_limit_command(as_json: bool, objective: str, **options: Any) -> int:
         told=told,
     )
     if as_json:
-        click.echo(dumps({"schema": 1, "objective": objective, **asdict(limit)}))
+        found = {"objective": objective, "trustworthy": limit.trustworthy, **asdict(limit)}
+        click.echo(dumps({"schema": 1, **found}))
     elif limit.rate_hz is None:
         click.echo(f"{objective} does not hold at {rate(search['low'], 'messages')} either")
     else:
@@ -68,6 +69,13 @@ def find_limit_command(as_json: bool, objective: str, **options: Any) -> int:
             f"{limit.held} of {limit.repeats} confirming runs held (confidence "
             f"{share(limit.confidence, digits=0)})"
         )
+    if not limit.trustworthy:
+        click.echo(
+            "latlab: not trustworthy: other processes took CPUs while a rate failed; "
+            "search while the machine is quiet",
+            err=True,
+        )
+        return ExitCode.NOT_TRUSTWORTHY
     return ExitCode.OK if limit.rate_hz is not None else ExitCode.FAILED
 
 
@@ -107,8 +115,9 @@ def compare_command(before: str, after: str, threshold: float, as_json: bool) ->
     `latlab messaging ab` compares workloads by interleaved runs, which decide about smaller changes.
     """
     from latlab.formats.recording import open_recording
-    from latlab.messaging import compare, load_run
+    from latlab.messaging import compare, disturbance, load_run
     from latlab.model.machine.environment import differences
+    from latlab.reports.messaging.verdict import doubt
     from latlab.words import duration, table
 
     a, b = load_run(before), load_run(after)
@@ -149,6 +158,10 @@ def compare_command(before: str, after: str, threshold: float, as_json: bool) ->
     decided = any(change.verdict == "faster" for change in changes)
     if decided or all(change.verdict == "the same recording" for change in changes):
         return ExitCode.OK
+    for recording, m in ((before, a), (after, b)):
+        taken = disturbance(m)
+        if taken is not None:
+            click.echo(f"latlab: {recording}: not trustworthy: {doubt(taken)}", err=True)
     click.echo(
         "latlab: not decided: one run of each doesn't show how much runs vary; "
         "'latlab messaging ab A.toml B.toml' measures both in turn",

@@ -56,7 +56,7 @@ def judge(
         parts=limiting[1],
         shares=shares,
         why=limiting[2] if len(limiting) > 2 else "",
-        doubts=_doubts(m, spans["all"], waited, stability, clock_steps),
+        doubts=_doubts(m, waited, stability, clock_steps),
         # Of several that take turns, the slow one's messages have a period.
         period=find_period(numbers, waited, due) if m.settings.senders + m.settings.receivers == 2 else None,
     )
@@ -197,21 +197,26 @@ def _shared_core(m: Measurement, shares: Mapping[str, float]) -> tuple[str, ...]
     return ()
 
 
-def _doubts(
-    m: Measurement, span: int, waited: Integers, stability: str, clock_steps: int
-) -> tuple[Doubt, ...]:
+def _doubts(m: Measurement, waited: Integers, stability: str, clock_steps: int) -> tuple[Doubt, ...]:
     found = []
     if clock_steps:
         found.append(Doubt("clock", float(clock_steps)))
     if not waited.size:
         return (*found, Doubt("nothing"))
-    found += _taken(m, span, waited)
-    for one in m.throttled:
-        if span > 0 and one.time_ns > _THROTTLED * span:
-            found.append(Doubt("quota", one.time_ns / max(m.elapsed_ns, span), one.who))
+    found += disturbed(m, waited)
     if stability == "rising" and m.intended_ns is not None:
         found.append(Doubt("rising"))
     return tuple(found)
+
+
+def disturbed(m: Measurement, waited: Integers) -> list[Doubt]:
+    """What took CPUs from the run: others, the hypervisor, a quota. `waited` as for `judge`."""
+    span = _spans(m)["all"]
+    found = _taken(m, span, waited)
+    for one in m.throttled:
+        if span > 0 and one.time_ns > _THROTTLED * span:
+            found.append(Doubt("quota", one.time_ns / max(m.elapsed_ns, span), one.who))
+    return found
 
 
 def _taken(m: Measurement, span: int, waited: Integers) -> list[Doubt]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from latlab.model.messaging.results import Doubt, Limiting, Peak, Period, Result
 from latlab.words import duration, share
 
-__all__ = ["cause", "doubts", "finding", "verdict"]
+__all__ = ["cause", "doubt", "doubts", "finding", "verdict"]
 
 _CAUSES = {
     "planted stall": "the planted stall",
@@ -84,7 +84,7 @@ def finding(r: Result) -> str:
 
 def doubts(r: Result) -> list[str]:
     """Why the figures can't be trusted: a sentence each."""
-    return [f"Not trustworthy: {_doubt(d)}" for d in r.verdict.doubts]
+    return [f"Not trustworthy: {doubt(d)}" for d in r.verdict.doubts]
 
 
 def cause(peak: Peak) -> str:
@@ -94,7 +94,8 @@ def cause(peak: Peak) -> str:
     return _CAUSES[peak.cause]
 
 
-def _doubt(d: Doubt) -> str:
+def doubt(d: Doubt) -> str:
+    """Why the figures can't be trusted, and what to do."""
     amount = d.amount or 0.0
     match d.kind:
         case "clock":
