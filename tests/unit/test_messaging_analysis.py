@@ -248,3 +248,15 @@ def test_two_runs_are_not_compared_where_others_took_the_cpus_of_one(others: int
     slow = replace(slow, elapsed_ns=1_000_000_000, cpus=2, foreign_cpu_ns=others)
 
     assert compare(quick, slow)[0].verdict == verdict
+
+
+@pytest.mark.parametrize("parts", [2, 4, 10])
+@pytest.mark.parametrize("count", [1000, 30_000])
+def test_latencies_of_a_batch_that_repeat_to_the_nanosecond_are_as_many_humps(count: int, parts: int) -> None:
+    due = [n * 1_000_000 for n in range(count)]
+    received = [at + 100_000 * (1 + n % parts) for n, at in enumerate(due)]
+
+    humps = analyse(measured(due, received, due)).humps
+
+    assert [round(one.at_ns, -4) for one in humps] == [100_000 * (n + 1) for n in range(parts)]
+    assert all(abs(one.weight - 1 / parts) < 0.02 for one in humps)

@@ -22,6 +22,7 @@ __all__ = ["analyse", "latencies", "overheads", "stability"]
 Integers = npt.NDArray[np.int64]
 # Not 5 %: the dip test is exact for independent values of a uniform distribution, and neighbours are alike.
 _HUMP_LEVEL = 0.01
+_COARSEST_NS = 1000.0  # counters of time stamps have steps of nanoseconds; some virtual ones, of tens
 
 
 def latencies(m: Measurement) -> tuple[Integers, Integers]:
@@ -91,7 +92,7 @@ def analyse(m: Measurement) -> Result:
     if near:
         notes.append(f"the median is within 3 x the harness's own {harness:.0f} ns")
     verdict, drift = stability(sent_of, waited)
-    humps = find_humps(hump_sample(waited), alpha=_HUMP_LEVEL)
+    humps = find_humps(hump_sample(waited), alpha=_HUMP_LEVEL, coarsest=_COARSEST_NS)
     kernel = _kernel(m, numbers, sent_of, received_of)
     confirmed, unconfirmed = _confirmed(m)
     if s.groups > 1:

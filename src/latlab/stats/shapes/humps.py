@@ -61,6 +61,7 @@ def find_humps(
     *,
     alpha: float = 0.05,
     quantum: float | None = None,
+    coarsest: float = np.inf,
     max_values: int = 20_000,
     seed: int = 0,
 ) -> Humps:
@@ -81,6 +82,8 @@ def find_humps(
         alpha: the chance of finding more than one hump where there is one.
         quantum: the step of the clock that measured the values. Ties are spread over it, since a coarse clock
             is not a reason for humps. Detected when None.
+        coarsest: no clock that measured the values has longer steps: what repeats at a longer distance are
+            humps of equal values.
         max_values: larger series are tested on a random sample of this size (20,000 show a hump of 2 %).
         seed: of that sample.
     """
@@ -92,7 +95,7 @@ def find_humps(
     x = every
     if every.size > max_values:
         x = np.random.default_rng(seed).choice(every, max_values, replace=False)
-    x = _spread_ties(np.sort(x), quantum)
+    x = _spread_ties(np.sort(x), quantum, coarsest)
     dip = dip_statistic(x)
     p_value = dip_p_value(dip, x.size)
     cuts = _valleys(x, min(critical_dip(alpha, x.size), 0.95 * dip)) if p_value <= alpha else []
@@ -125,13 +128,13 @@ def _shorth(x: Floats) -> float:
     return float((x[first] + x[first + count - 1]) / 2.0)
 
 
-def _spread_ties(x: Floats, quantum: float | None) -> Floats:
+def _spread_ties(x: Floats, quantum: float | None, coarsest: float) -> Floats:
     """Sorted values with each group of ties spread evenly over the clock step that it stands for."""
     points, first, counts = np.unique(x, return_index=True, return_counts=True)
     if points.size == x.size or points.size < 2:
         return x
     gaps = np.diff(points)
-    step = quantum if quantum is not None else _clock_step(x, points)
+    step = quantum if quantum is not None else min(_clock_step(x, points), coarsest)
     half_before = np.minimum(np.concatenate([[step], gaps]), step) / 2.0
     half_after = np.minimum(np.concatenate([gaps, [step]]), step) / 2.0
     rank = np.arange(x.size) - np.repeat(first, counts)
