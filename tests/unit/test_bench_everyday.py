@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,8 +11,8 @@ from latlab.bench.judging.compare import judge_unpaired
 from latlab.bench.judging.judge import judge_pairs
 from latlab.bench.measuring.experiment import padding
 from latlab.bench.measuring.pilot import run_pilot
-from latlab.bench.results.targets import Target
-from latlab.errors import NotTrustworthyError
+from latlab.bench.results.targets import Target, parse
+from latlab.errors import NotTrustworthyError, UsageError
 from latlab.model.bench import Judgement, Sample, Settings
 from latlab.model.statistics.paired import Ruling
 from latlab.reports.bench.text import costs_text, judgement_json, judgement_text, summary_json
@@ -90,3 +92,12 @@ def test_costs_and_rates_are_of_an_operation() -> None:
 
 def test_where_nothing_was_counted_nothing_is_said() -> None:
     assert costs_text(summary_json("one", [Sample(np.full(100, 500.0))])) == ""
+
+
+def test_a_program_and_its_script_are_a_command_and_not_a_missing_file_of_fixtures(tmp_path: Path) -> None:
+    script = tmp_path / "old.py"
+    script.write_text("pass\n")
+
+    assert parse(f"sh {script}").kind == "command"
+    with pytest.raises(UsageError, match="there is no such file"):
+        parse(f"{tmp_path}/nowhere.py")

@@ -11,9 +11,11 @@ from latlab.formats.recording import open_recording
 from latlab.messaging import analyse, load_run, save_run
 from latlab.model.machine.environment import Environment, Fact
 from latlab.model.messaging.results import Doubt, Facts, Measurement, Settings, Side
+from latlab.reports.messaging.html import unit_of, write_html
 from latlab.reports.messaging.json import result_json
 from latlab.reports.messaging.systems import Kept, curves, nines, write_systems
 from latlab.reports.messaging.verdict import doubts
+from latlab.words import duration
 
 
 def measured(**changes: Any) -> Measurement:
@@ -98,3 +100,18 @@ def test_a_page_says_why_a_recording_is_not_trustworthy(tmp_path: Path) -> None:
     (sentence,) = doubts(doubted.result)
     write_systems(tmp_path, [doubted])
     assert sentence in (tmp_path / "systems.html").read_text()
+
+
+def test_a_runs_page_says_the_median_of_its_table_and_draws_in_its_unit(tmp_path: Path) -> None:
+    m = measured(load="rate", rate_hz=1e6)
+    m = replace(m, sent_ns=m.sent_ns + 40_000)  # a sender that is held up hides the wait from its own stamps
+    r = analyse(m)
+    recording: Any = SimpleNamespace(environment=Environment({}), command=None, seed=None, parameters={})
+    assert r.intended_latency is not None
+    assert r.latency is not None
+
+    page = write_html(tmp_path / "report.html", m, r, recording).read_text()
+
+    assert unit_of(r.intended_latency) == (1e3, "µs")
+    assert f"take {duration(r.intended_latency.median)} or less from the intended sending" in page
+    assert duration(r.latency.median) != duration(r.intended_latency.median)

@@ -18,6 +18,7 @@ from latlab.queues.judge.verdict import analyse
 from latlab.queues.sample.load import load
 from latlab.queues.sample.recorder import Recorder
 from latlab.system.environment import capture
+from latlab.words import share
 
 __all__ = ["RecordedQueues", "record"]
 
@@ -39,8 +40,10 @@ class RecordedQueues(Framed):
     @property
     def finding(self) -> str:
         """What limits, with how sure that is."""
-        named = self.analysis.limiting_stage or str(self.analysis.verdict)
-        return f"{named}: confidence {self.analysis.confidence:.2f}; recorded in {self.folder}"
+        stage = self.analysis.limiting_stage
+        named = str(self.analysis.verdict) if stage is None else f"Bottleneck: {stage}"
+        sure = share(self.analysis.confidence, digits=0)
+        return f"{named} (confidence {sure}); recorded in {self.folder}"
 
     def columns(self) -> dict[str, list[Any]]:
         """One row a queue: fills are of the time, rates in events a second, times in ns."""

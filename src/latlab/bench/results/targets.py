@@ -88,7 +88,7 @@ def parse(text: str, parameters: Mapping[str, Any] | None = None) -> Target:
         kind = "object"
     elif path.is_file() and _is_program(path):
         kind = "program"
-    if kind is not None:
+    if kind is not None and (path.is_file() or not _starts_a_program(text)):
         if not path.is_file():
             raise UsageError(f"{file}: there is no such file", remedy="give a fixture's file or a command")
         return Target(kind, text, path.resolve(), fixture or None, parameters=given)
@@ -97,6 +97,15 @@ def parse(text: str, parameters: Mapping[str, Any] | None = None) -> Target:
     except ValueError as error:
         raise UsageError(f"'{text}' is not a command ({error})", remedy="check its quotes") from None
     return of_command(words, given)
+
+
+def _starts_a_program(text: str) -> bool:
+    """Whether these are a program's name and its arguments, which may end like a fixture's file."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return False
+    return len(words) > 1 and shutil.which(words[0]) is not None
 
 
 def of_command(words: tuple[str, ...], parameters: Mapping[str, Any] | None = None) -> Target:

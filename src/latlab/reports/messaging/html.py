@@ -11,6 +11,7 @@ import numpy as np
 from latlab.formats.recording import Recording
 from latlab.messaging import latencies
 from latlab.model.messaging.results import Measurement, Result
+from latlab.model.statistics.summary import Summary
 from latlab.reports.html import Page
 from latlab.reports.messaging.gnuplot import WINDOWS, Size, histogram, running, windowed
 from latlab.reports.messaging.text import rate
@@ -18,7 +19,7 @@ from latlab.reports.messaging.verdict import verdict
 from latlab.stats.thinning import extremes
 from latlab.words import duration, share
 
-__all__ = ["write_html"]
+__all__ = ["unit_of", "write_html"]
 
 # What a browser draws smoothly; the least and the largest of each part are kept, so that no peak is lost.
 _POINTS = 20_000
@@ -44,10 +45,12 @@ def write_html(
     page = Page(
         "How fast do messages travel?", f"{r.facts.title}, {s.size} bytes a message, {s.topology}, {r.wait}"
     )
+    typical = r.intended_latency or r.latency
     median = (
         "nothing arrived"
-        if r.latency is None
-        else f"half of all messages take {duration(r.latency.median)} or less"
+        if typical is None
+        else f"half of all messages take {duration(typical.median)} or less"
+        + (" from the intended sending" if r.intended_latency is not None else "")
     )
     tone: Literal["bad", "warn", "good"] = (
         "bad" if r.partial or not r.received else "warn" if r.lost or r.verdict.doubts else "good"
@@ -74,21 +77,21 @@ def write_html(
         latency = m.received_ns[s.warmup :][numbers] - m.intended_ns[s.warmup :][numbers]
         since = " from the intended sending"
     at, kept = _thinned(numbers, latency)
-    page.figure(
-        _lines([("latency", at, kept / 1e3)], "message", "latency, us"), f"Latency{since} by message."
-    )
+    ns, unit = unit_of(typical)
+    axis = f"latency, {unit}"
+    page.figure(_lines([("latency", at, kept / ns)], "message", axis), f"Latency{since} by message.")
     at, average, median_ = running(latency)
+    average, median_ = (1e3 / ns * one for one in (average, median_))
     page.figure(
-        _lines([("average", at, average), ("median", at, median_)], "message", "latency, us"),
+        _lines([("average", at, average), ("median", at, median_)], "message", axis),
         "Average against median, by parts of the run.",
     )
     centres, counts = histogram(latency, bins, overlap)
-    bars = {"type": "bar", "x": (centres / 1e3).tolist(), "y": counts.tolist(), "name": "messages"}
-    layout = {"xaxis": {"title": {"text": "latency, us"}}, "yaxis": {"title": {"text": "messages"}}}
+    bars = {"type": "bar", "x": (centres / ns).tolist(), "y": counts.tolist(), "name": "messages"}
+    layout = {"xaxis": {"title": {"text": axis}}, "yaxis": {"title": {"text": "messages"}}}
     humps = ", ".join(f"{duration(h.at_ns)} ({share(h.weight, digits=0)})" for h in r.humps)
-    page.figure(
-        {"data": [bars], "layout": layout}, f"Histogram{since} up to p99.9; {len(r.humps)} hump(s): {humps}."
-    )
+    several = f"{len(r.humps)} hump{'' if len(r.humps) == 1 else 's'}"
+    page.figure({"data": [bars], "layout": layout}, f"Histogram{since} up to p99.9; {several}: {humps}.")
     page.section("Throughput")
     both = (("sending", r.sending_throughput), ("receiving", r.receiving_throughput))
     page.table(
@@ -103,10 +106,10 @@ def write_html(
         page.figure(
             _logarithmic(_lines(both_ways, "message", "messages/s")), f"Over windows of {s.window} messages."
         )
-    several = [_over(f"M = {w}", received, w) for w in WINDOWS if w < received.size]
-    if several:
+    windows = [_over(f"M = {w}", received, w) for w in WINDOWS if w < received.size]
+    if windows:
         page.figure(
-            _logarithmic(_lines(several, "message", "messages/s")),
+            _logarithmic(_lines(windows, "message", "messages/s")),
             "Receiving throughput over windows of M messages.",
         )
     if len(sizes) > 1:
@@ -114,13 +117,22 @@ def write_html(
         for series, unit in (
             (("messages/s", bytes_, messages_per_s), "messages/s"),
             (("bytes/s", bytes_, bytes_per_s), "bytes/s"),
-            (("median", bytes_, medians), "median latency, us"),
+            (("median", bytes_, medians), "median latency, µs"),
         ):
             figure = _lines([series], "bytes a message", unit)
             figure["layout"]["xaxis"]["type"] = "log"
             page.figure(figure, f"{unit[0].upper()}{unit[1:]} against the size of a message.")
     page.reproduce(recording.command, recording.environment, recording.seed, recording.parameters)
     return page.write(path)
+
+
+def unit_of(latency: Summary | None) -> tuple[float, str]:
+    """Nanoseconds of the unit for a page's axes, and its name: that in which the tables give most of it."""
+    most = 0.0 if latency is None else latency.quantiles.get("p99", latency.maximum)
+    for ns, name in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+        if most >= ns:
+            return ns, name
+    return 1.0, "ns"
 
 
 def _over(name: str, stamps: Any, window: int) -> tuple[str, Any, Any]:

@@ -16,6 +16,7 @@ from latlab.model.machine.environment import differences
 from latlab.model.messaging.results import Measurement, Result
 from latlab.reports.html import Page
 from latlab.reports.messaging.gnuplot import histogram
+from latlab.reports.messaging.html import unit_of
 from latlab.reports.messaging.text import load, rate
 from latlab.reports.messaging.verdict import doubts, finding
 from latlab.stats.quantiles import nearest_rank
@@ -166,13 +167,14 @@ def _page(path: Path, kept: Sequence[Kept]) -> Path:
     tails = _tails(kept)
     if tails:
         page.figure(
-            _lines(tails, "1 / (1 − quantile)", "latency, us"),
+            _lines(tails, "1 / (1 − quantile)", "latency, µs"),
             "10 is p90, 1,000 is p99.9. A curve ends where fewer than ten messages lie above it.",
         )
     for one in kept:
         centres, counts = histogram(one.latency)
-        bars = {"type": "bar", "x": (centres / 1e3).tolist(), "y": counts.tolist()}
-        layout = {"xaxis": {"title": {"text": "latency, us"}}, "yaxis": {"title": {"text": "messages"}}}
+        ns, unit = unit_of(one.result.intended_latency or one.result.latency)
+        bars = {"type": "bar", "x": (centres / ns).tolist(), "y": counts.tolist()}
+        layout = {"xaxis": {"title": {"text": f"latency, {unit}"}}, "yaxis": {"title": {"text": "messages"}}}
         page.figure({"data": [bars], "layout": layout}, f"{one.name}: histogram up to p99.9.", height=220)
     page.section("Curves", "Recordings are joined where they differ in one setting alone, on one machine.")
     drawn = False
