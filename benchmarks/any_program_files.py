@@ -23,6 +23,7 @@ BUILD = {
     ".cpp": ("g++", "-std=c++20", "-O2", "-g", "-pthread", "{file}", "-o", "{made}"),
     ".rs": ("rustc", "-O", "-g", "-C", "symbol-mangling-version=v0", "{file}", "-o", "{made}"),
     ".java": ("javac", "-d", "{folder}", "{file}"),
+    ".go": ("go", "build", "-o", "{made}", "{file}"),
 }
 RUN = {
     ".py": (sys.executable, "{file}"),

@@ -104,6 +104,20 @@ def test_a_stage_that_the_queues_name_is_of_the_kind_that_its_threads_show(seen:
     assert ("It sleeps 90.0 % of the time." in told.sentence) == (kind == "timer")
 
 
+@pytest.mark.parametrize(
+    ("name", "blocked", "told"), [("book", 0.5, "disk"), ("book", 0.1, "stage"), ("loader", 0.5, "stage")]
+)
+def test_a_stage_that_is_slow_since_the_disk_is_leaves_the_limit_to_the_disk(
+    name: str, blocked: float, told: str
+) -> None:
+    disk = Limit(LimitKind.DISK, "/var/till.db", 0.99, 0.8, "Bottleneck: the disk (/var/till.db).")
+    threads = replace(findings(disk), roles=(role(name, 0.3, 7, sync=blocked), role("book", 0.9, 7)), root=7)
+    found = joined(answer(Verdict.STAGE, stage="book"), threads)
+    assert found.verdict == told
+    if told == "disk":
+        assert found.evidence[-1] == "by its queues book limits, which waits for it 50.0 % of its time"
+
+
 def test_a_lack_of_cpus_that_no_thread_felt_is_not_told() -> None:
     cpu = answer(Verdict.CPU)
     short = replace(

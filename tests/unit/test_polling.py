@@ -26,6 +26,8 @@ volatile double kept;
 extern "C" {
 void spin_equal() { while (a.load() == b.load()) {} }
 void spin_pause() { while (!a.load()) __builtin_ia32_pause(); }
+void spin_resting() { while (!a.load()) for (int i = 0; i < 50; i++) __builtin_ia32_pause(); }
+void rest() { for (int i = 0; i < 5000; i++) __builtin_ia32_pause(); }
 void lock_exchange() { while (a.exchange(1)) while (a.load()) {} }
 void lock_compare() { int none = 0; while (!a.compare_exchange_weak(none, 1)) none = 0; }
 int sum() { int s = 0; for (int i = 0; i < 1000; i++) s += numbers[i]; return s; }
@@ -116,7 +118,7 @@ def kinds_in(program: Path, function: str) -> set[str]:
     return {polling.kind(str(program), at + i) for i in range(size)} - {""}
 
 
-@pytest.mark.parametrize("function", ["spin_equal", "spin_pause"])
+@pytest.mark.parametrize("function", ["spin_equal", "spin_pause", "spin_resting"])
 def test_a_loop_that_only_loads_from_one_place_looks(program: Path, function: str) -> None:
     assert kinds_in(program, function) == {LOOKS}
 
@@ -142,7 +144,7 @@ def test_a_loop_around_an_atomic_exchange_takes_with_the_loop_inside(program: Pa
     assert kinds_in(program, function) == {TAKES}
 
 
-@pytest.mark.parametrize("function", ["sum", "chase", "fill", "work", "mix", "count"])
+@pytest.mark.parametrize("function", ["sum", "chase", "fill", "work", "mix", "count", "rest"])
 def test_work_in_a_loop_is_no_polling(program: Path, function: str) -> None:
     assert kinds_in(program, function) == set()
 

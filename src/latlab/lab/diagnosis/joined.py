@@ -28,6 +28,8 @@ _SURE = 0.95
 _HELD = 0.25  # of its threads' time, they wait for a lock that one of them holds
 _OF_PYTHON = "GIL"
 _ALIKE = 0.8  # of what the busiest stage is busy for
+_AT_DISK = ("disk", "sync")
+_DISK = 0.25  # of its threads' time, blocked there: the rest of what the disk takes, the kernel computes
 _SHORT = frozenset((Verdict.CPU, Verdict.SCHEDULER))
 _WAITING = 0.6  # of its threads' time: then it does not have work and room for most of it
 _KEPT = 0.25  # of the time, a thread without a CPU: then it may not stand still by itself
@@ -68,6 +70,10 @@ def joined(
         why = said(RunDoubt.STOPPED_OR_WAITED, stage=role.name, runnable=role.runnable)
         return withheld(answer, why)
     several = sum(line.limiting_stage is not None for line in answer.lines) > 1
+    if role is not None and not several and not distrust and _disk_limits(answer, threads):
+        waits = sum(role.blocked.get(kind, 0.0) for kind in _AT_DISK)
+        if waits >= _DISK:
+            return _by_threads(answer, threads, said(RunEvidence.AT_DISK, stage=role.name, waits=waits))
     if several:
         answer = _each_line(answer, threads)
     elif (
@@ -87,6 +93,11 @@ def joined(
         return answer
     why = said(RunEvidence.QUEUES_ALONE, sentence=answer.sentence)
     return replace(_by_threads(answer, threads, why), distrust=tuple(ended))
+
+
+def _disk_limits(answer: Answer, threads: ThreadFindings) -> bool:
+    """Whether a stage may be slow since the disk is, which is what would have to be faster then."""
+    return answer.verdict == Verdict.STAGE and threads.limit.kind is LimitKind.DISK and _names(threads)
 
 
 def _names(threads: ThreadFindings) -> bool:

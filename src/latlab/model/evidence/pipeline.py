@@ -33,6 +33,7 @@ class RunEvidence(Kind):
     LONGEST_WAIT = "events wait longest in {queue}: {p50_ns:duration} (p50, traced)"
     QUEUES_NAME = "its queues alone name {stage}, which waited for other threads {waits:share} of the time"
     QUEUES_ALONE = "its queues alone do not tell: {sentence}"
+    AT_DISK = "by its queues {stage} limits, which waits for it {waits:share} of its time"
 
 
 class RunDoubt(Kind):

@@ -19,6 +19,7 @@ __all__ = ["LOOKS", "TAKES", "Polling"]
 
 LOOKS = "looks"
 TAKES = "takes"
+_RESTS = "rests"  # counts `pause`s and loads nothing: a part of the loop around it
 
 _MOST_INSTRUCTIONS = 48  # of a loop that only looks
 _MOST_WITH_CLOCK = 96  # of one that reads the clock, and reckons with what it says
@@ -89,13 +90,19 @@ class Polling:
 
 @lru_cache(maxsize=4096)
 def _judged(capstone: Any, file: CodeFile, code: bytes, begin: int, offset: int) -> str:
-    """What the smallest loop around an address does; one that looks, in one that takes, is part of that."""
+    """What the smallest loop around an address does; one that looks, in one that takes, is part of that.
+
+    A loop that only rests between two looks is part of the one that looks; by itself it passes time.
+    """
     around = sorted(
         (high - low, low, high) for low, high in _loops(capstone, code, begin) if low <= offset <= high
     )
-    kinds = []
+    kinds: list[str] = []
     for length, low, high in around:
-        kinds.append(_kind_of_loop(capstone, file, code, begin, low, high) if length <= _MOST_LONG else "")
+        kind = _kind_of_loop(capstone, file, code, begin, low, high) if length <= _MOST_LONG else ""
+        if kind == _RESTS and not kinds:
+            continue
+        kinds.append(kind)
         if not kinds[0]:
             return ""
     return "" if not kinds else TAKES if TAKES in kinds else LOOKS
@@ -169,7 +176,9 @@ def _kind_of(capstone: Any, file: CodeFile, body: list[Any]) -> str:
         steady.passed(one)
     if timed and exits < _EXITS:
         return ""
-    return TAKES if takes else LOOKS if loads else ""
+    if takes or loads:
+        return TAKES if takes else LOOKS
+    return _RESTS if any(one.mnemonic in ("pause", "tpause") for one in body) and not timed else ""
 
 
 def _calls_clock(capstone: Any, file: CodeFile, call: Any, deep: int) -> bool:
