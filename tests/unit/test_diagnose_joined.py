@@ -63,6 +63,13 @@ def test_a_doubt_that_threads_can_settle_is_settled() -> None:
     assert (told.limiting_stage, told.trustworthy) == ("loader", True)
 
 
+@pytest.mark.parametrize(("name", "verdict"), [("left, right", "cannot tell"), ("left, main", "timer")])
+def test_the_sleeps_of_stages_that_the_queues_cannot_tell_apart_name_none(name: str, verdict: str) -> None:
+    threads = findings(replace(SLEEP, name=name))
+    told = joined(answer(Verdict.UNKNOWN), threads, contested=frozenset({"left", "right"}))
+    assert told.verdict == verdict
+
+
 def test_several_lines_of_which_one_has_a_name_stay() -> None:
     lines = (
         AnswerLine(("a",), "Bottleneck: a.", "a", Verdict.STAGE, 1.0, ()),

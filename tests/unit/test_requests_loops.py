@@ -70,8 +70,8 @@ def test_requests_that_go_on_when_a_timer_of_their_loop_is_due_have_waited_for_i
     schedule, rows, slow = a_loop(timers=True)
     told = account(schedule, rows)
     for index in slow:
-        assert waited(told.of(index)) == {("timer", "")}
-        assert told.of(index)["timer", ""] == pytest.approx(SLOW_NS, rel=0.1)
+        assert waited(told.of(index)) == {("timer", "a timer of the event loop")}
+        assert told.of(index)["timer", "a timer of the event loop"] == pytest.approx(SLOW_NS, rel=0.1)
 
 
 @pytest.mark.parametrize("timers", [True, False])
@@ -116,7 +116,7 @@ def test_what_others_are_answered_by_another_process_is_not_what_a_timer_let_go_
     asked = {LOOP: (told, np.full(len(told), BACKEND))}
     rows["answered"][slow] += 2_000
     found = account(schedule, rows, asked)
-    assert all(waited(found.of(index)) == {("timer", "")} for index in slow)
+    assert all(waited(found.of(index)) == {("timer", "a timer of the event loop")} for index in slow)
 
 
 def one_thread(*requests: Any) -> Any:

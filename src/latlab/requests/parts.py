@@ -39,6 +39,7 @@ _DEEPEST = 16  # who waits for who waits for a lock
 _MOST_SPANS = 300  # of one request's timeline
 _TO_CLIENT = "to the client"
 _BY_LOOP = "what the event loop waited for"
+_LOOPS_TIMER = "a timer of the event loop"
 _LOOPS = (Wait.POLL, Wait.TIMER)
 _PLACED = ("lock", "disk", "timer", "process")  # kinds of waits that have a place in the code
 _IDLE_READING = (Wait.POLL, Wait.SOCKET, Wait.PIPE)
@@ -339,12 +340,12 @@ class Account:
     def _unseen(self) -> tuple[PartKind, str]:
         """What a request waited for that others overtook, in a loop that was never idle meanwhile."""
         timer = self._which != NOBODY and self._loops.by_timer(self._which)
-        return ("timer", "") if timer else ("unexplained", _BY_LOOP)
+        return ("timer", _LOOPS_TIMER) if timer else ("unexplained", _BY_LOOP)
 
     def _let_go_on(self, thread: int, row: Any, end: int) -> tuple[PartKind, str]:
         """What a loop waited for, by its last wait before an answer: a timer, or a peer that it then read."""
         if self._which != NOBODY and self._loops.by_timer(self._which):
-            return "timer", ""
+            return "timer", _LOOPS_TIMER
         times, tellers = self._asked.get(self._schedule.threads[thread].tid, (_NONE, _NONE))
         low, high = np.searchsorted(times, [int(row["end"]), end], side="right")
         if high > low:

@@ -17,7 +17,7 @@ from latlab.model.evidence.said import kind_of, said
 from latlab.model.evidence.threads import ThreadFinding
 from latlab.model.queues.analysis import Analysis, DoubtKind, Verdict
 from latlab.model.queues.observation import Observation
-from latlab.model.threads import LimitKind, Role, ThreadFindings
+from latlab.model.threads import Limit, LimitKind, Role, ThreadFindings
 
 __all__ = ["contested", "joined"]
 
@@ -87,12 +87,17 @@ def joined(
         return answer
     if len(distrust) > len(ended):
         return answer
-    if answer.verdict == Verdict.UNKNOWN and not answer.doubts and limit.name in contested:
+    if answer.verdict == Verdict.UNKNOWN and not answer.doubts and _tells_none_apart(limit, contested):
         return answer
     if not _names(threads):
         return answer
     why = said(RunEvidence.QUEUES_ALONE, sentence=answer.sentence)
     return replace(_by_threads(answer, threads, why), distrust=tuple(ended))
+
+
+def _tells_none_apart(limit: Limit, contested: frozenset[str]) -> bool:
+    """Whether threads name what the queues could not tell apart: one of several, or the sleeps of some."""
+    return limit.name in contested or len(contested.intersection(limit.name.split(", "))) > 1
 
 
 def _disk_limits(answer: Answer, threads: ThreadFindings) -> bool:
