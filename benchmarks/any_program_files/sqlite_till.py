@@ -1,7 +1,6 @@
 # limit: disk | fsync|fdatasync|commit|sqlite|ring_up|disk|write
 """A till: each sale is a transaction in a database file, made by one of two queues of customers."""
 
-import os
 import queue
 import shutil
 import sqlite3
@@ -30,14 +29,16 @@ def customers(line: queue.Queue, first: int, stop: threading.Event) -> None:
 
 def main(seconds: float) -> None:
     folder = tempfile.mkdtemp(dir="/var/tmp")
-    database = sqlite3.connect(os.path.join(folder, "till.db"))
+    database = sqlite3.connect(f"{folder}/till.db")
     database.execute("PRAGMA synchronous = FULL")
     database.execute("CREATE TABLE sales (number INTEGER PRIMARY KEY, item INTEGER, basket INTEGER)")
     database.execute("CREATE TABLE stock (item INTEGER PRIMARY KEY, amount INTEGER)")
     database.executemany("INSERT INTO stock VALUES (?, 1000000)", [(item,) for item in range(50)])
     database.commit()
     line, stop = queue.Queue(30), threading.Event()
-    crowd = [threading.Thread(target=customers, args=(line, k, stop), name=f"customers-{k}") for k in range(2)]
+    crowd = [
+        threading.Thread(target=customers, args=(line, k, stop), name=f"customers-{k}") for k in range(2)
+    ]
     for one in crowd:
         one.start()
     end = time.monotonic() + seconds

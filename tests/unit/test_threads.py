@@ -746,6 +746,33 @@ def test_threads_that_park_on_words_of_their_own_and_take_turns_are_not_named() 
     assert "wait for each other" in limit.sentence
 
 
+def test_threads_that_park_to_enter_a_monitor_wait_for_one_lock() -> None:
+    made = Made()
+    made.thread("app")
+    tellers = [made.thread(f"teller-{k}") for k in range(3)]
+    other = [made.thread(f"porter-{k}") for k in range(2)]  # of another monitor
+    park = ("__futex_abstimed_wait_common", "pthread_cond_wait", "os::PlatformEvent::park()")
+    enters = ("ObjectMonitor::EnterI(JavaThread*)", "ObjectMonitor::enter(JavaThread*)", "deposit")
+    stacks = {one: made.stack(one, *park, *enters, running=False) for one in (*tellers, *other)}
+    made.frames[:] = [
+        replace(one, module="/jvm/libjvm.so") if "::" in one.function else one for one in made.frames
+    ]
+    for i in range(99):
+        for crew, ran in ((tellers, 10), (other, 1)):
+            mine = crew[i % len(crew)]
+            made.run(mine, 10 * i, 10 * i + ran)
+            for one in crew:
+                if one != mine:
+                    word = 0x7000 + 64 * one
+                    made.wait(one, 10 * i, 10 * i + ran, mine, item=word, sample=stacks[one])
+    found = found_in(made)
+    assert (found.limit.kind, found.limit.name) == (LimitKind.LOCK, "Java monitor in deposit")
+    assert [(lock.waiters, lock.address) for lock in found.locks] == [
+        (("teller (deposit)",), 0),
+        (("porter (deposit)",), 0),
+    ]
+
+
 def test_a_main_thread_that_works_like_its_workers_is_one_of_them() -> None:
     made = Made()
     main, worker = made.thread("app"), made.thread("app")

@@ -23,7 +23,7 @@ from latlab.threads._code import (
     waiting_places,
 )
 from latlab.threads._edges import edges_of, roles_of, slices_of, times_of
-from latlab.threads._locks import Word, words_of
+from latlab.threads._locks import Word, join_monitors, words_of
 from latlab.threads._roles import (
     Group,
     forked_apart,
@@ -65,6 +65,7 @@ def analyse(
     """
     schedule = latest(schedule)
     tracks = tracks_of(schedule)
+    join_monitors(schedule, tracks)
     entries = entries_of(schedule)
     groups = gathered(schedule, groups_of(schedule, entries))
     running = _running(schedule, tracks)
@@ -208,7 +209,7 @@ def _locks(
     return tuple(
         LockUse(
             word.name,
-            word.address,
+            0 if word.monitor else word.address,
             word.waits,
             word.wait_ns,
             word.longest_ns,

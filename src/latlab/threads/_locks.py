@@ -12,11 +12,11 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from latlab.model.schedule import Schedule, Source, State
+from latlab.model.schedule import Schedule, Source, State, Wait
 from latlab.schedule.code.names import is_own, plain
-from latlab.threads._tracks import LOCKABLE, Track, address_of, file_of, set_of
+from latlab.threads._tracks import LOCKABLE, MONITORS, Track, address_of, file_of, set_of
 
-__all__ = ["Word", "words_of"]
+__all__ = ["Word", "join_monitors", "words_of"]
 
 _GIL = re.compile(r"take_gil|drop_gil|PyEval_RestoreThread|PyEval_AcquireThread|_PyThreadState_Attach")
 _MUTEX = re.compile(
@@ -29,6 +29,9 @@ _CONDITION = re.compile(
     r"cond_(?:timed|clock)?wait|condition_variable|Condvar|notifyListWait|ObjectMonitor::wait|"
     r"std::thread::(?:thread::Thread>?::)?park|SimpleQueue_get|barrier|pthread_join|clockjoin|thread_join|latch|future|gomp_(?:team_)?barrier|futex_wait_queue"
 )
+# Of a Java virtual machine: who enters parks on a word of its own, and who leaves wakes the next by that.
+_MONITOR = re.compile(r"\bObjectMonitor::(?:EnterI|ReenterI|enter)\b")
+_MACHINE = "libjvm"
 _OF_PYTHON = "Condition.wait"
 _IN = " in "
 _SEMAPHORES = "semaphore"
@@ -90,9 +93,14 @@ class Word:
         if self.file:
             return f"file lock on {self.file}"
         where = f" in {self.places[0]}" if self.places else ""
-        if self.set:
-            return f"{self.set}{where}"
+        if self.set or self.monitor:
+            return f"{self.set or 'Java monitor'}{where}"
         return f"{self.what} {self.address:#x}{where}"
+
+    @property
+    def monitor(self) -> bool:
+        """Whether it is what Java's `synchronized` enters."""
+        return bool(self.key & MONITORS) and not (self.set or self.file)
 
     @property
     def set(self) -> str:
@@ -104,8 +112,10 @@ class Word:
     def told(self) -> str:
         """As a sentence has it."""
         where = f", waited for in {self.places[0]}" if self.places else ""
-        if self.file or self.set:
-            return f"the {self.name if self.file else self.set}{where}"
+        if self.file or self.set or self.monitor:
+            return (
+                f"the {self.name}" if self.monitor else f"the {self.name if self.file else self.set}{where}"
+            )
         return f"the {self.what} at {self.address:#x}{where}"
 
     @property
@@ -113,6 +123,53 @@ class Word:
         """A lock, or a semaphore."""
         most = next(iter(self.waits_in.most_common(1)), ("", 0))[0]
         return _SEMAPHORES if most.startswith(_SEMAPHORES) and not self.python else "lock"
+
+
+def join_monitors(schedule: Schedule, tracks: Sequence[Track]) -> None:
+    """Gives the waits of threads that enter a monitor one word, in place of one for each thread.
+
+    Those whose waits end each other's enter the same one, for all that can be seen.
+    """
+    entering = [
+        any(_MONITOR.search(schedule.frames[frame].function) for frame in stack) for stack in schedule.stacks
+    ]
+    if not any(entering):
+        return
+    of = schedule.samples["stack"].tolist()
+    told: Counter[int] = Counter()
+    entered: Counter[int] = Counter()
+    blocked = int(State.BLOCKED)
+    for track in tracks:
+        for wait, state, key, sample in zip(track.wait, track.state, track.object, track.sample, strict=True):
+            if sample >= 0 and state == blocked and wait == Wait.FUTEX and key > 0:
+                told[key] += 1
+                entered[key] += entering[of[sample]]
+    parked = {key for key, number in entered.items() if number > 0.5 * told[key]}
+    by_thread = int(Source.THREAD)
+    first = list(range(len(tracks)))
+
+    def root(thread: int) -> int:
+        while first[thread] != thread:
+            thread = first[thread]
+        return thread
+
+    waits = {
+        track.thread: [
+            at
+            for at, (wait, key) in enumerate(zip(track.wait, track.object, strict=True))
+            if wait == Wait.FUTEX and key in parked
+        ]
+        for track in tracks
+    }
+    for track in tracks:
+        for at in waits[track.thread]:
+            waker = track.waker[at]
+            if track.source[at] == by_thread and waker >= 0 and waits.get(waker):
+                low, high = sorted((root(track.thread), root(waker)))
+                first[high] = low
+    for track in tracks:
+        for at in waits[track.thread]:
+            track.object[at] = MONITORS | root(track.thread) + 1
 
 
 def words_of(schedule: Schedule, tracks: Sequence[Track], role_of: Mapping[int, int]) -> dict[int, Word]:
@@ -175,7 +232,7 @@ def _count_stack(schedule: Schedule, sample: int, word: Word) -> None:
         word.waits_in["the interpreter lock"] += 1
         word.interpreter = True
         return
-    kind = "lock" if word.file else _SEMAPHORES if word.set else ""
+    kind = "lock" if word.file or word.monitor else _SEMAPHORES if word.set else ""
     for at, name in enumerate(() if kind else names[:8]):
         if _SEMAPHORE.search(name):
             if names[at + 1 : at + 2] == [_OF_PYTHON]:  # a lock of its own for each wait: its word is reused
@@ -195,7 +252,8 @@ def _count_stack(schedule: Schedule, sample: int, word: Word) -> None:
     word.python |= any("PyThread_acquire_lock" in name for name in names)
     if kind in ("lock", _SEMAPHORES):
         taken = _MUTEX if kind == "lock" else _SEMAPHORE
-        own = (plain(one.function) for one in frames if is_own(one) and not taken.search(one.function))
+        named = [one for one in frames if not (word.monitor and _MACHINE in one.module)]
+        own = (plain(one.function) for one in named if is_own(one) and not taken.search(one.function))
         outer = next((name for name in own if not name.startswith(_CALLS)), "")
         word.waits_in[f"{kind}{_IN}{outer}" if outer else kind] += 1
     elif kind == "condition":

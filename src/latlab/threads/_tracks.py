@@ -11,7 +11,17 @@ import numpy as np
 
 from latlab.model.schedule import Schedule, Source, State, Wait
 
-__all__ = ["LOCKABLE", "Track", "address_of", "by_due_times", "file_of", "latest", "set_of", "tracks_of"]
+__all__ = [
+    "LOCKABLE",
+    "MONITORS",
+    "Track",
+    "address_of",
+    "by_due_times",
+    "file_of",
+    "latest",
+    "set_of",
+    "tracks_of",
+]
 
 _MOST_INTERVALS = 1_000_000  # that are analysed, in some five seconds; of more, the latest
 
@@ -26,6 +36,8 @@ _PROCESS = 48
 _FILES = 1 << 62
 #: Likewise, of a System V semaphore: the rest is the number of its set, which all processes share.
 _SETS = 1 << 61
+#: Likewise, a monitor of a Java virtual machine: the rest is the first of the threads that enter it.
+MONITORS = 1 << 60
 #: Waits that the holder of a lock may end; their objects are words.
 LOCKABLE = frozenset((int(Wait.FUTEX), int(Wait.FILE_LOCK), int(Wait.SEMAPHORE)))
 
