@@ -15,7 +15,13 @@ from latlab.bench.results.targets import Target, parse
 from latlab.errors import NotTrustworthyError, UsageError
 from latlab.model.bench import Judgement, Sample, Settings
 from latlab.model.statistics.paired import Ruling
-from latlab.reports.bench.text import costs_text, judgement_json, judgement_text, summary_json
+from latlab.reports.bench.text import (
+    costs_text,
+    judgement_json,
+    judgement_text,
+    summary_json,
+    summary_text,
+)
 
 
 def judged(shifts: list[float], *, block_pairs: int = 2, one_build: bool = False) -> Judgement:
@@ -101,3 +107,64 @@ def test_a_program_and_its_script_are_a_command_and_not_a_missing_file_of_fixtur
     assert parse(f"sh {script}").kind == "command"
     with pytest.raises(UsageError, match="there is no such file"):
         parse(f"{tmp_path}/nowhere.py")
+
+
+def test_the_tail_of_batches_is_of_runs_that_were_timed_one_by_one() -> None:
+    one_by_one = np.full(5000, 40.0)
+    one_by_one[::500] = 9000.0  # one run of 500, which the mean of 256 shows as 75 ns
+    sample = Sample(np.full(2000, 60.0), batch=256, singles_ns=one_by_one)
+    document = summary_json("tiny", [sample, sample])
+    summary = document["summary"]
+    assert (summary["p50"], summary["p90"]) == (60.0, 40.0)
+    assert (summary["p99.9"], summary["max"]) == (9000.0, 9000.0)
+    assert document["one_by_one"] == 10_000
+    assert "10,000 timed one by one" in summary_text([document])
+
+
+def test_batches_of_which_no_run_was_timed_by_itself_show_no_tail() -> None:
+    document = summary_json("batched", [Sample(np.full(2000, 60.0), batch=256)])
+    assert document["summary"]["p75"] == 60.0
+    assert {document["summary"][key] for key in ("p90", "p99", "p99.9", "max")} == {None}
+    assert any("--batch 1" in warning for warning in document["warnings"])
+
+
+def test_what_is_not_batched_has_its_tail_from_its_iterations() -> None:
+    document = summary_json("plain", [Sample(np.arange(1.0, 2001.0))])
+    assert (document["summary"]["p99.9"], document["summary"]["max"]) == (1998.0, 2000.0)
+    assert document["one_by_one"] == 0
+
+
+def test_five_processes_that_happen_to_rise_leave_a_tenfold_difference_told() -> None:
+    # In this order neighbours are alike, as of so few they are by chance: still nine times as long is slower.
+    sides = [[np.array([level * (1 + 0.002 * i)]) for i in range(5)] for level in (100.0, 998.0)]
+    result, _, warnings = judge_unpaired(sides[0], sides[1], smallest_effect=0.01, alpha=0.05)
+    assert result.verdict is Ruling.SLOWER
+    assert result.interval[0] is not None
+    assert result.interval[0] > 5.0
+    assert not any("correlated" in str(warning) for warning in warnings)
+
+
+def test_neighbours_that_are_alike_in_a_long_series_are_said_to_be() -> None:
+    random = np.random.default_rng(5)
+    x = np.zeros(60)
+    for i in range(1, 60):
+        x[i] = 0.9 * x[i - 1] + random.normal()
+    sides = [[np.array([100.0 * np.exp(0.01 * v)]) for v in side] for side in (x, x[::-1])]
+    _, _, warnings = judge_unpaired(sides[0], sides[1], smallest_effect=0.01, alpha=0.05)
+    assert any("correlated" in str(warning) for warning in warnings)
+
+
+def test_few_independent_processes_are_hardly_ever_called_different_or_correlated() -> None:
+    random, different, said = np.random.default_rng(11), 0, 0
+    for _ in range(400):
+        count = int(random.choice([4, 5, 8, 20]))
+        shift = 0.01 * random.normal(size=2)
+        sides = [
+            [np.array([100.0 * np.exp(shift[i] + 0.01 * random.normal())]) for _ in range(count)]
+            for i in (0, 1)
+        ]
+        result, _, warnings = judge_unpaired(sides[0], sides[1], smallest_effect=0.01, alpha=0.05)
+        different += result.verdict in (Ruling.SLOWER, Ruling.FASTER)
+        said += any("correlated" in str(warning) for warning in warnings)
+    assert different <= 20
+    assert said <= 20

@@ -84,7 +84,8 @@ class Sample:
         measuring_s: wall time from its first to its last iteration.
         context: which of "pinned", "fifo", "locked", "placed" came about: the last is a layout of code and
             data that both processes of a pair have in common; "threads" where the fixture started some.
-        singles: operations that were timed one by one, between the batches.
+        singles_ns: times of the operations that were timed one by one, between the batches, the cost of a
+            reading subtracted; float64, and empty of what was read back from a file.
         tail_quantile: the highest of p90, p99 and p99.9 that those carry; 0 where they carry none.
         tail_ns: that quantile of them, the cost of a reading subtracted.
         items: that a run handles, as the fixture says; 0 where it doesn't.
@@ -101,7 +102,7 @@ class Sample:
     turn: int = 0
     measuring_s: float = 0.0
     context: tuple[str, ...] = ()
-    singles: int = 0
+    singles_ns: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     tail_quantile: float = 0.0
     tail_ns: float = 0.0
     items: float = 0.0

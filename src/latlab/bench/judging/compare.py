@@ -32,7 +32,7 @@ from latlab.model.evidence.said import said
 from latlab.model.evidence.statistics import RulingSaid
 from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.distributions import normal_cdf, normal_quantile, student_quantile
-from latlab.stats.variance import effective_size, midmean
+from latlab.stats.variance import autocorrelation, effective_size, midmean
 from latlab.words import share
 
 __all__ = [
@@ -134,7 +134,7 @@ def judge_unpaired(
         for index, s in enumerate((x, y))
     ]
     inflation = max(len(x) / sizes[0], len(y) / sizes[1])
-    if inflation > 1.5:
+    if inflation > 1.5 and any(_neighbours_agree(s) for s in (x, y)):
         warnings.append(said(BenchWarning.CORRELATED, inflation=inflation))
     # Long series are thinned: a million differences tell no more than what they are drawn from.
     x, y = (s[:: max(1, len(s) // 1000)] for s in (x, y))
@@ -144,13 +144,15 @@ def judge_unpaired(
     effect = float(np.median(shifts))
     spread = math.sqrt(inflation * n * m * (n + m + 1) / 12)
     rank = math.floor(n * m / 2 - z * spread)
-    open_ended = min(n, m) < FEWEST or rank < 1
-    low, high = (
-        (-math.inf, math.inf) if open_ended else (float(shifts[rank - 1]), float(shifts[n * m - rank]))
-    )
-    # By the same ranks as the interval, so that it is at most alpha exactly where that excludes 0.
-    against = min(int((shifts <= 0).sum()), int((shifts >= 0).sum()))
-    p_value = 1.0 if open_ended else 2 * normal_cdf(-(n * m / 2 - against - 1) / spread)
+    open_ended = min(n, m) < FEWEST
+    low, high, p_value = -math.inf, math.inf, 1.0
+    if not open_ended:
+        # No rank is so far out where few processes count as still fewer: then the whole range of the shifts,
+        # widened as a normal distribution's.
+        wider = max(1.0, z * spread / (n * m / 2 - 1))
+        rank = max(1, rank)
+        low = effect - wider * (effect - float(shifts[rank - 1]))
+        high = effect + wider * (float(shifts[n * m - rank]) - effect)
     runs = between.reach(alpha)
     if single:
         warnings.append(said(BenchWarning.ONE_PROCESS, deviation=ASSUMED_DEVIATION))
@@ -248,6 +250,11 @@ def environment_differences(a: Mapping[str, str], b: Mapping[str, str]) -> list[
         for key in a
         if key in b and a[key] != b[key] and not key.startswith(_IGNORED)
     ]
+
+
+def _neighbours_agree(x: Floats) -> bool:
+    """Whether neighbours are alike by more than chance, whose deviation is 1 / sqrt(n)."""
+    return len(x) > 2 and float(autocorrelation(x)[1]) * math.sqrt(len(x)) > 2.0
 
 
 def _mad(x: Floats) -> float:

@@ -215,10 +215,8 @@ def _sample(target: Target, output: bytes, settings: Settings, process_s: float)
     ticks = np.frombuffer(raw, dtype="<u8")
     if len(ticks) != settings.iterations or hz <= 0:
         raise LatlabError(f"{target.text}: {len(ticks)} of {settings.iterations} iterations came back")
-    alone = np.frombuffer(singles, dtype="<u8")
+    alone = np.maximum(np.frombuffer(singles, dtype="<u8") - float(read), quantum) * (1e9 / hz / operations)
     q = tail_quantile(len(alone))
-    step_ns = 1e9 / hz
-    tail = max(quantum, nearest_rank(alone, q) - read) * step_ns / operations if q else 0.0
     return Sample(
         times_ns=ticks * (1e9 / hz / batch / operations),
         batch=batch,
@@ -229,9 +227,9 @@ def _sample(target: Target, output: bytes, settings: Settings, process_s: float)
         turn=settings.turn,
         measuring_s=measuring_ns * 1e-9,
         context=tuple(key for key in ("pinned", "fifo", "locked", "placed", "threads") if done.get(key)),
-        singles=len(alone),
+        singles_ns=alone,
         tail_quantile=q,
-        tail_ns=tail,
+        tail_ns=nearest_rank(alone, q) if q else 0.0,
         items=float(done.get("items", 0.0)),
         bytes=float(done.get("bytes", 0.0)),
         costs=_costs(done, settings.count),

@@ -39,26 +39,39 @@ _COSTS = {
     "cache_misses": "cache misses",
 }
 QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
+_TAIL = 0.9  # from here on a quantile is of operations, never of a batch's means
 
 
 def summary_json(
     name: str, samples: Sequence[Sample], *, mean: bool = False, costs: Mapping[str, float] | None = None
 ) -> dict[str, Any]:
-    """The quick summary of a benchmark; a quantile that the values can't tell from the maximum is null."""
+    """The quick summary of a benchmark.
+
+    A quantile that the values can't tell from the maximum is null. A batch's mean hides the run that was
+    slow: the tail of batches is that of the runs which were timed one by one between them, or null.
+    """
     times = np.concatenate([s.times_ns for s in samples])
     first = samples[0]
+    batched = any(s.batch > 1 for s in samples)
+    tail = np.concatenate([s.singles_ns for s in samples]) if batched else times
     summary: dict[str, Any] = {"count": len(times), "min": float(times.min())}
     for q in QUANTILES:
-        carried = len(times) * (1 - q) >= 1 - 1e-9
-        summary[f"p{q * 100:g}"] = nearest_rank(times, q) if carried else None
-    summary["max"] = float(times.max())
+        values = times if q < _TAIL else tail
+        carried = len(values) * (1 - q) >= 1 - 1e-9
+        summary[f"p{q * 100:g}"] = nearest_rank(values, q) if carried else None
+    summary["max"] = float(tail.max()) if len(tail) else None
     if mean:
         summary["mean"] = float(times.mean())
     warnings = []
     withheld = [key for key, value in summary.items() if value is None]
-    if withheld:
+    if withheld and len(tail):
         warnings.append(
-            f"{len(times)} values can't carry {', '.join(withheld)}; raise --iterations or --processes"
+            f"{len(tail)} values can't carry {', '.join(withheld)}; raise --iterations or --processes"
+        )
+    elif withheld:
+        warnings.append(
+            f"{', '.join(withheld)}: the mean of a batch hides the run that was slow, and none was timed by "
+            "itself; give --batch 1"
         )
     shortest = min(float(s.times_ns.min()) * s.batch * s.operations for s in samples)
     if shortest < 20 * first.quantum_ns:
@@ -74,6 +87,7 @@ def summary_json(
         "iterations": len(first.times_ns),
         "batch": first.batch,
         "operations": first.operations,
+        "one_by_one": len(tail) if batched else 0,
         "clock": {
             "quantum_ns": first.quantum_ns,
             "read_ns": first.read_ns,
@@ -84,6 +98,12 @@ def summary_json(
         "costs": {name: total / first.operations for name, total in (costs or {}).items()},
         "warnings": warnings,
     }
+
+
+def _one_by_one(document: Mapping[str, Any]) -> str:
+    """Where the tail of a benchmark comes from whose iterations are batches."""
+    count = document["one_by_one"]
+    return f" (min to p75 of their means, p90 to max of {count:,} timed one by one)" if count else ""
 
 
 def _rates(sample: Sample, p50_ns: float | None) -> dict[str, float]:
@@ -131,7 +151,7 @@ def summary_text(documents: Iterable[Mapping[str, Any]]) -> str:
         lines.append(
             f"# {document['name']}: {document['processes']} processes of {document['iterations']} "
             "iterations, "
-            f"{document['batch']} runs an iteration; {grain}; "
+            f"{document['batch']} runs an iteration{_one_by_one(document)}; {grain}; "
             f"{', '.join(document['context']) or 'plain scheduling'}"
         )
     lines += filter(None, map(costs_text, documents))
