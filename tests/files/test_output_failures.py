@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
@@ -67,6 +68,15 @@ def into(output: int, arguments: list[str]) -> tuple[int, str]:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), text
 
 
+def closed(number: int, arguments: list[str]) -> tuple[int, str, str]:
+    """Run latlab with a standard stream closed, as `>&-` does: its exit code, its stdout and its stderr."""
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {number}>&-', "sh", *LATLAB, *arguments],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
+
+
 @pytest.fixture
 def full() -> Iterator[int]:
     """A disk without room."""
@@ -99,6 +109,45 @@ def test_a_result_that_finds_no_room_is_told_in_the_last_line(command: tuple[str
     code, said = into(full, [*command, *QUICK[command]])
     assert code == 1
     assert said.endswith("the output: No space left on device; free some space, or write elsewhere\n")
+
+
+@pytest.mark.parametrize("command", list(QUICK), ids=" ".join)
+def test_a_closed_stream_takes_nothing_from_a_result(command: tuple[str, ...]) -> None:
+    for number in (0, 1, 2):
+        code, shown, said = closed(number, [*command, *QUICK[command]])
+        assert (number, code) == (number, 0)
+        assert (shown == "") == (number == 1)
+        assert "Traceback" not in said
+
+
+def test_measuring_processes_have_their_results_where_the_streams_are_closed(tmp_path: Path) -> None:
+    (tmp_path / "f.py").write_text("class One:\n    def run(self): pass\n")
+    call = [*LATLAB, "bench", "ab", f"{tmp_path}/f.py:One", f"{tmp_path}/f.py:One", "--pairs", "2"]
+    call += ["--iterations", "10", "--no-control", "--raw", str(tmp_path / "raw.csv")]
+    done = subprocess.run(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *call], check=False)
+    assert done.returncode == 3
+    assert (tmp_path / "raw.csv").read_text().endswith("# end\n")
+
+
+def test_warnings_that_find_no_room_leave_a_verdict_its_exit_code(made: dict[str, str]) -> None:
+    with open("/dev/full", "w") as nowhere:
+        done = subprocess.run(
+            [*LATLAB, "bench", "compare", made["BEFORE"], made["AFTER"]],
+            stdout=subprocess.PIPE, stderr=nowhere, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 4
+    assert "slower" in done.stdout
+
+
+def test_what_finds_no_room_is_named_and_the_verdict_shown(made: dict[str, str]) -> None:
+    for option in ("--summary", "--junit"):
+        done = subprocess.run(
+            [*LATLAB, "bench", "compare", made["BEFORE"], made["AFTER"], option, "/dev/full"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 1
+        assert "slower" in done.stdout
+        assert done.stderr.splitlines()[-1].startswith("latlab: /dev/full: No space left on device")
 
 
 @pytest.mark.parametrize("code", [0, 3])
@@ -147,7 +196,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     generate = [*LATLAB, "market", "generate", "--seed", "1", "--messages", "500", "--symbols", "2"]
     subprocess.run([*generate, "-o", str(day)], check=True, capture_output=True)
     data = Path(__file__).parents[1] / "data"
+    for name, level in (("before", 1.0), ("after", 2.0)):
+        times = [level * (1 + 0.001 * (i % 3)) for i in range(12)]
+        results = {"results": [{"command": "./a", "times": times}]}
+        (folder / f"{name}.json").write_text(json.dumps(results))
     return {
+        "BEFORE": str(folder / "before.json"),
+        "AFTER": str(folder / "after.json"),
         "DAY": str(day),
         "OUTLIERS": str(data / "jitter/planted-100hz.csv"),
         "RUN": str(data / "recordings/v1"),

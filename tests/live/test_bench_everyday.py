@@ -71,8 +71,10 @@ FEW = ("--iterations", "20", "--processes", "2", "--json")
 
 def test_a_fixture_that_raises_loses_nothing_of_the_others(folder: Path) -> None:
     done = bench(folder, "run", "one.py", *FEW)
-    names = [b["name"] for b in json.loads(done.stdout)["benchmarks"]]
+    document = json.loads(done.stdout)
+    names = [b["name"] for b in document["benchmarks"]]
     assert (names, done.returncode) == (["Good", "PingPong", "Answers"], 1)
+    assert [one["name"] for one in document["failed"]] == ["Raises"]
     assert "one.py:Raises: it threw: ValueError: planned" in done.stderr
 
 

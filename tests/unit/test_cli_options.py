@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner
 
+from latlab.cli.bench.options import fraction
 from latlab.cli.kit.options import CPUS, Count, Duration, Seconds, Share
+from latlab.errors import UsageError
 
 
 def read(kind: click.ParamType[Any], written: str) -> Any:
@@ -50,3 +54,39 @@ def test_a_mistyped_command_is_told_its_neighbour_at_every_level() -> None:
             True,
             2,
         )
+
+
+def refused(*arguments: str) -> str:
+    """What a call says that is refused before anything is done."""
+    from latlab.cli._main import latlab
+
+    with pytest.raises(UsageError) as caught:
+        latlab.main(list(arguments), standalone_mode=False)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("call", [("check",), ("tune",)])
+def test_settings_are_not_judged_for_a_core_that_is_not_there(call: tuple[str, ...]) -> None:
+    assert "runs no CPU 4095" in refused("system", *call, "--cpus", "0,4095")
+    assert "names no CPU" in refused("system", *call, "--cpus", "")
+
+
+def test_one_foreign_result_is_told_what_it_lacks(tmp_path: Path) -> None:
+    times = {"times": [1.0, 1.1, 1.2]}
+    file = tmp_path / "three.json"
+    file.write_text(json.dumps({"results": [{"command": name, **times} for name in "abc"]}))
+    assert "holds 3 benchmarks and nothing to compare with; name B" in refused("bench", "compare", str(file))
+
+
+def test_verdicts_without_a_baseline_are_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    file = tmp_path / "fixture.py"
+    file.write_text("class Nothing:\n    def run(self): pass\n")
+    said = refused("bench", "run", str(file), "--junit", str(tmp_path / "out.xml"))
+    assert "--baseline FILE" in said
+    assert not (tmp_path / "out.xml").exists()
+
+
+def test_a_remedy_is_said_once() -> None:
+    with pytest.raises(UsageError) as caught:
+        fraction("inf")
+    assert str(caught.value).count("write 1% or 0.01") == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 import sys
 from typing import Any
 
@@ -11,7 +10,7 @@ import click
 
 from latlab import __version__
 from latlab.cli.kit.lazy import LazyGroup
-from latlab.cli.kit.output_failures import is_closed_pipe, leave_closed_pipe, say_failure
+from latlab.cli.kit.output_failures import is_closed_pipe, leave_closed_pipe, open_streams, say_failure
 from latlab.errors import ExitCode, LatlabError, MissingExtraError
 from latlab.words import printable
 
@@ -79,9 +78,7 @@ def main(arguments: list[str] | None = None) -> None:
     Args:
         arguments: what to run instead of ``sys.argv[1:]``, for tests.
     """
-    for name in ("stdout", "stderr"):  # None where the caller closed it: nobody reads it
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    open_streams()
     try:
         status: Any = latlab.main(arguments, prog_name="latlab", standalone_mode=False)
         sys.stdout.flush()  # here, where a failure can still be told

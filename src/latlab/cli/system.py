@@ -148,9 +148,19 @@ def _measured(*arguments: Any, **options: Any) -> list[Change]:
 
 
 def _cpus(text: str | None) -> list[int]:
-    from latlab.system.cpus import parse_cpu_list
+    from latlab.system.cpus import online_cpus, parse_cpu_list
 
-    return [] if text is None else parse_cpu_list(text)
+    if text is None:
+        return []
+    cpus, online = parse_cpu_list(text), online_cpus()
+    if not cpus:
+        raise UsageError("--cpus names no CPU", remedy="write for example 0-3,7")
+    if absent := sorted(set(cpus) - set(online)):
+        raise UsageError(
+            f"--cpus: this machine runs no CPU {', '.join(map(str, absent[:8]))}",
+            remedy=f"it runs {', '.join(map(str, online))}",
+        )
+    return cpus
 
 
 def _default_cpus() -> list[int]:

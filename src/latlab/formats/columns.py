@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latlab.formats._arrow_read import read_columns
+from latlab.formats.documents import naming
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,7 +89,7 @@ class Columns(Mapping[str, NDArray[Any]]):
         Raises:
             OSError: it can't be written.
         """
-        with open(path, "w", newline="", encoding="utf-8") as file:
+        with naming(path), open(path, "w", newline="", encoding="utf-8") as file:
             lines = csv.writer(file, lineterminator="\n")
             lines.writerow(self._columns)
             lines.writerows(zip(*self.to_pydict().values(), strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import enum
@@ -10,7 +11,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -18,7 +19,7 @@ from latlab.errors import InputError
 from latlab.formats.trusted import read_file
 from latlab.words import printable
 
-__all__ = ["dumps", "plain", "read", "write", "write_text"]
+__all__ = ["dumps", "naming", "plain", "read", "write", "write_text"]
 
 # Left as they are by JSON: DEL and C1 (a terminal takes U+009B for the escape sequence's beginning), and what
 # turns the direction of writing (UAX 9).
@@ -89,6 +90,17 @@ def write(path: str | os.PathLike[str], document: Mapping[str, Any]) -> None:
     write_text(path, _escaped(text) + "\n")
 
 
+@contextlib.contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Lets a failure to write name the file: the system names it where it can't be opened alone."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = os.fspath(path)
+        raise
+
+
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text so that a reader, or a kill, finds the old one or the new one and never a half.
 
@@ -96,13 +108,14 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """
     target = Path(path)
     if target.exists() and not target.is_file():
-        target.write_text(text, encoding="utf-8")
+        with naming(path):
+            target.write_text(text, encoding="utf-8")
         return
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         # "x": made anew, so that a link that somebody laid there is not written through.
         unfinished.unlink(missing_ok=True)
-        with open(unfinished, "x", encoding="utf-8") as file:
+        with naming(path), open(unfinished, "x", encoding="utf-8") as file:
             file.write(text)
         unfinished.replace(target)
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -236,11 +237,13 @@ def compare_couples(
         if recorder.writer is not None:
             recorder.writer.put("result", result)
     facts = {**meta, "plans": plans, "environment": environment.to_json()}
-    if options["raw"]:
-        bench.write_raw(options["raw"], facts, recorder.rows)
-    write_reports(options, documents, bench.Raw(facts, recorder.rows))
-    write_for_ci(options, documents, failed)
-    show(documents, result, as_json=options["as_json"])
+    with contextlib.ExitStack() as last:  # what can't be written takes nothing else with it
+        last.callback(write_for_ci, options, documents, failed)
+        last.callback(write_reports, options, documents, bench.Raw(facts, recorder.rows))
+        if options["raw"]:
+            last.callback(bench.write_raw, options["raw"], facts, recorder.rows)
+        show(documents, result, as_json=options["as_json"])
+        sys.stdout.flush()
     for one in failed:
         click.echo(f"latlab: {one['error']}", err=True)
     code = exit_code([d["verdict"] for d in documents])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
+from latlab import words
 from latlab.cli.bench.ab import exit_code, show
 from latlab.cli.bench.options import for_ci, fraction, reporting, write_for_ci, write_reports
 from latlab.cli.kit.options import JSON
@@ -44,6 +47,9 @@ def compare(
     two = results is not None and results.tool != "latlab" and len(results.tests) == 2
     if results is not None and two and pages:
         raise UsageError("a report needs the results of one `bench ab`", remedy="leave --html out")
+    if results is not None and results.tool != "latlab" and not two:
+        count = words.plural(len(results.tests), "benchmark")
+        raise UsageError(f"{a} holds {count} and nothing to compare with", remedy="name B")
     raw = bench.read_any(a) if b is None and not two else None
     if raw is not None:
         judged, plans = bench.judge_again(raw, source=a, smallest_effect=smallest, alpha=alpha)
@@ -62,10 +68,12 @@ def compare(
     judged = bench.with_discovery_rate(judged)
     documents = [bench_text.judgement_json(j, plans.get(n), name=n) for n, j in judged.items()]
     result = {"schema": 1, **(documents[0] if len(documents) == 1 else {"comparisons": documents})}
-    if raw is not None:
-        write_reports(options, documents, raw)
-    write_for_ci(options, documents)
-    show(documents, result, as_json=as_json)
+    with contextlib.ExitStack() as last:  # what can't be written takes nothing else with it
+        last.callback(write_for_ci, options, documents)
+        if raw is not None:
+            last.callback(write_reports, options, documents, raw)
+        show(documents, result, as_json=as_json)
+        sys.stdout.flush()
     return exit_code([d["verdict"] for d in documents])
 
 

@@ -131,15 +131,16 @@ def write_for_ci(
     options: dict[str, Any], documents: Sequence[dict[str, Any]], failed: Sequence[dict[str, str]] = ()
 ) -> None:
     """The verdicts where continuous integration looks for them."""
+    from latlab.formats.documents import naming, write_text
     from latlab.reports.bench import ci
 
     table = ci.markdown_summary(documents, failed, title="latlab bench")
     if options["summary"]:
-        options["summary"].write_text(table)
+        write_text(options["summary"], table)
     if options["junit"]:
-        options["junit"].write_text(ci.junit_xml(documents, failed, suite="latlab bench"))
+        write_text(options["junit"], ci.junit_xml(documents, failed, suite="latlab bench"))
     if step := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with open(step, "a") as file:
+        with naming(step), open(step, "a") as file:
             file.write(table)
 
 
@@ -242,7 +243,7 @@ def fraction(text: str | None) -> float | None:
     except ValueError:
         value = -1.0
     if not 0 <= value < 10:
-        raise UsageError(f"'{text}' is not an effect; write 1% or 0.01", remedy="write 1% or 0.01")
+        raise UsageError(f"'{text}' is not an effect", remedy="write 1% or 0.01")
     return value
 
 

@@ -40,6 +40,10 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
     from latlab.system.environment import capture
 
     check_outputs(options)
+    if options["baseline"] is None and (options["junit"] or options["summary"]):
+        raise UsageError(
+            "--junit and --summary are of verdicts", remedy="name what is judged by --baseline FILE"
+        )
     if options["cold"] and any(target.apart for target in targets):
         raise UsageError("--cold is for fixtures", remedy="name FILE:FIXTURE")
     if (options["sizes"] or options["threads"]) and any(target.apart for target in targets):
@@ -60,7 +64,7 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
         recorder = recorder_of(stack, options["output"], meta, environment, options["seed"])
         tests, documents = {}, []
         points: list[sweep.Point] = []
-        failed: list[LatlabError] = []
+        failed: list[tuple[str, LatlabError]] = []
         pairs = [(target, settings) for target in targets]
         if options["cold"]:
             pairs = [(t, dataclasses.replace(settings, cold=cold)) for t in targets for cold in (False, True)]
@@ -76,31 +80,37 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
                     iterations=options["iterations"],
                 )
             except LatlabError as error:
-                failed.append(error)  # loses nothing of the others
+                failed.append((target.name, error))  # loses nothing of the others
                 continue
             tests[target.name] = samples
             costs = bench.costs_of(target, how, samples)
             documents.append(bench_text.summary_json(target.name, samples, mean=options["mean"], costs=costs))
             points.append((str(target.fixture), target.parameters, documents[-1]["summary"]["p50"]))
         if not tests and failed:
-            raise failed[0]
+            raise failed[0][1]
         if recorder.writer is not None:
             recorder.writer.put("result", {"schema": 1, "benchmarks": documents})
-    if options["raw"]:
-        bench.write_raw(options["raw"], {**meta, "environment": environment.to_json()}, recorder.rows)
     swept = {"growth": sweep.growth_json(points), "threads": sweep.threads_json(points)}
-    if options["as_csv"]:
-        click.echo(bench_text.csv_lines(environment, asked, tests), nl=False)
-    elif options["as_json"]:
-        click.echo(json_of({"benchmarks": documents, **swept, "environment": environment.to_json()}))
-    else:
-        click.echo(bench_text.summary_text(documents))
-        if any(swept.values()):
-            click.echo(sweep.sweep_text(swept["growth"], swept["threads"]))
+    with contextlib.ExitStack() as last:  # what can't be written takes nothing else with it
+        if options["raw"]:
+            facts = {**meta, "environment": environment.to_json()}
+            last.callback(bench.write_raw, options["raw"], facts, recorder.rows)
+        if options["as_csv"]:
+            click.echo(bench_text.csv_lines(environment, asked, tests), nl=False)
+        elif options["as_json"]:
+            lost = {"failed": [{"name": name, "error": str(error)} for name, error in failed]}
+            click.echo(
+                json_of({"benchmarks": documents, **lost, **swept, "environment": environment.to_json()})
+            )
+        else:
+            click.echo(bench_text.summary_text(documents))
+            if any(swept.values()):
+                click.echo(sweep.sweep_text(swept["growth"], swept["threads"]))
+        sys.stdout.flush()
     for document in documents:
         for warning in document["warnings"]:
             click.echo(f"latlab: {document['name']}: {warning}", err=True)
-    for one in failed:
+    for _, one in failed:
         click.echo(f"latlab: {one}", err=True)
     if any(d["costs"] for d in documents) and not any("instructions" in d["costs"] for d in documents):
         click.echo(
@@ -124,7 +134,9 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
     return ExitCode.FAILED if failed and code != ExitCode.REGRESSION else code
 
 
-def _against(before: Results, now: Results, options: dict[str, Any], failed: list[LatlabError]) -> int:
+def _against(
+    before: Results, now: Results, options: dict[str, Any], failed: list[tuple[str, LatlabError]]
+) -> int:
     """Say what is slower than a baseline; the exit code."""
     from latlab import bench
     from latlab.reports.bench import text as bench_text
@@ -138,9 +150,12 @@ def _against(before: Results, now: Results, options: dict[str, Any], failed: lis
             remedy=f"it holds {', '.join(list(before.tests)[:6])}",
         )
     documents = [bench_text.judgement_json(j, name=n) for n, j in bench.with_discovery_rate(judged).items()]
-    write_for_ci(options, documents, [{"name": str(e).split(": ")[0], "error": str(e)} for e in failed])
-    if not options["as_json"] and not options["as_csv"]:
-        show(documents, {}, as_json=False)
+    with contextlib.ExitStack() as last:
+        last.callback(
+            write_for_ci, options, documents, [{"name": name, "error": str(error)} for name, error in failed]
+        )
+        if not options["as_json"] and not options["as_csv"]:
+            show(documents, {}, as_json=False)
     for name in sorted(set(now.tests) - set(before.tests)):
         click.echo(f"latlab: {name}: not in the baseline", err=True)
     return exit_code([d["verdict"] for d in documents])

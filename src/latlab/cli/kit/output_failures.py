@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import sys
-from typing import TextIO
+from typing import Any, TextIO
 
 import click
 
 from latlab.errors import ExitCode
 
-__all__ = ["is_closed_pipe", "leave_closed_pipe", "say_failure"]
+__all__ = ["is_closed_pipe", "leave_closed_pipe", "open_streams", "say_failure"]
 
 _REMEDIES = {
     errno.ENOSPC: "free some space, or write elsewhere",
@@ -29,6 +30,36 @@ _REMEDIES = {
     errno.EFBIG: "raise the limit: ulimit -f",
     errno.ENOMEM: "raise the limit on memory, or close other programs",
 }
+
+
+class _Unheeded(io.FileIO):
+    """Standard error: what it can't take is lost, and neither a result nor its exit code with it."""
+
+    def write(self, data: Any, /) -> int:
+        with contextlib.suppress(OSError):
+            return super().write(data)
+        return memoryview(data).nbytes
+
+
+def open_streams() -> None:
+    """Make the standard streams fit to be written to: call this first.
+
+    Nobody reads a closed one (`>&-`), whose number would be that of the next file that is opened, and of a
+    measuring process's results: it is opened here, and takes everything.
+    """
+    for number, flags in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, flags)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    if sys.stderr is None or sys.stderr is sys.__stderr__:
+        errors = io.BufferedWriter(_Unheeded(2, "w", closefd=False))
+        sys.stderr = io.TextIOWrapper(errors, encoding="utf-8", errors="backslashreplace", line_buffering=True)
 
 
 def say_failure(error: OSError | MemoryError) -> ExitCode:
