@@ -91,6 +91,10 @@ class MissingExtraError(LatlabError):
         super().__init__(f"{package} is not installed", remedy=f"run: pip install 'latlab[{extra}]'")
 
 
+class SkippedError(LatlabError):
+    """What was to be measured says that it does not go here, which is no failure."""
+
+
 class UnavailableError(LatlabError):
     """The machine, the kernel or our rights don't offer what was asked for."""
 

@@ -82,3 +82,18 @@ def test_what_cannot_be_shown_is_one_line_on_stderr(tmp_path: Path, content: byt
 def test_a_missing_file_and_a_folder_that_is_no_recording_are_named(tmp_path: Path, name: str) -> None:
     done = show(tmp_path / name)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+
+
+def test_results_of_another_tool_are_shown_and_damaged_ones_are_none(tmp_path: Path) -> None:
+    path = tmp_path / "two.json"
+    results = [
+        {"command": name, "times": [level, level * 1.01]} for name, level in (("./a", 1.0), ("./b", 2.0))
+    ]
+    path.write_text(json.dumps({"results": results}))
+    found = json.loads(show(path, "--json").stdout)
+    assert (found["tool"], list(found["benchmarks"])) == ("hyperfine", ["./a", "./b"])
+    assert found["benchmarks"]["./b"] == {"processes": 2, "values": 2, "typical_ns": pytest.approx(2.01e9)}
+    assert "results of 2 benchmarks (hyperfine)" in show(path).stdout
+    path.write_text(path.read_text()[:-9])
+    done = show(path)
+    assert (done.returncode, "is not a format that latlab can read" in done.stderr) == (1, True)

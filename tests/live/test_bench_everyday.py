@@ -156,13 +156,27 @@ class Once:
         self.left = [1]
     def time_pop(self):
         self.left.pop()
+class Elsewhere:
+    params = [1, 2]
+    def setup(self, value):
+        if value == 2:
+            raise NotImplementedError("not here")
+    def time_any(self, value):
+        pass
+class ElsewhereOnce(Elsewhere):
+    number = 1
 """
 
 
 def test_asvs_benchmarks_run_as_they_are(folder: Path) -> None:
     (folder / "suite.py").write_text(ASV)
     done = bench(folder, "run", "suite.py", *FEW, "--seconds", "2")
-    found = {b["name"]: b["summary"]["p50"] for b in json.loads(done.stdout)["benchmarks"]}
+    document = json.loads(done.stdout)
+    found = {b["name"]: b["summary"]["p50"] for b in document["benchmarks"]}
+    elsewhere = [f"{name}.time_any[param1={{}}]" for name in ("Elsewhere", "ElsewhereOnce")]
+    assert sorted(document["skipped"]) == [name.format(2) for name in elsewhere]
+    assert "skipped: its setup raised NotImplementedError: not here" in done.stderr
+    assert {found.pop(name.format(1)) > 0 for name in elsewhere} == {True}
     sizes = [f"Suite.time_sum[kind={kind},size={size}]" for size in (10, 1000) for kind in ("a", None)]
     assert (sorted(found), done.returncode) == (sorted(["time_plain", "Once.time_pop", *sizes]), 0), (
         done.stderr

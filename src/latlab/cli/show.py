@@ -19,6 +19,7 @@ READERS = (
     "latlab.formats.views:RECORDING",
     "latlab.formats.views:HLOG",
     "latlab.formats.views:HGRM",
+    "latlab.bench.results.shown:RESULTS",
 )
 ANSWER = "answer.txt"  # in the recording of a diagnosis: what it printed
 _HEAD_BYTES = 4096
@@ -28,7 +29,7 @@ _HEAD_BYTES = 4096
 @click.argument("file", type=click.Path(path_type=Path))
 @JSON
 def show(file: Path, as_json: bool) -> None:
-    """Say what is in FILE: a recording, or any foreign file that latlab reads.
+    """Say what is in FILE: a recording, or a foreign file such as a benchmark's results.
 
     For a diagnosis, print its answer again.
     """

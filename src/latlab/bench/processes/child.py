@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from latlab.bench.processes import child_asv, child_loops
 
 EXIT_THREW, EXIT_UNEVEN, EXIT_AFFINITY, EXIT_MEMORY, EXIT_MISSING, EXIT_PEER = 10, 11, 12, 13, 14, 17
+EXIT_SKIPPED = 18
 CO_COROUTINE = 0x80
 
 
@@ -219,6 +220,9 @@ def main() -> int:
         with os.fdopen(results, "wb") as file:
             file.write(marshal.dumps((out, done), 4))
         del moved
+    except child_asv.Skipped as error:
+        say(f"its setup raised NotImplementedError{f': {error}' if str(error) else ''}")
+        return EXIT_SKIPPED
     except child_loops.Uneven:
         say("run() returned different counts")
         return EXIT_UNEVEN

@@ -4,6 +4,10 @@ import types
 from typing import Any
 
 
+class Skipped(Exception):
+    """A benchmark's setup raised NotImplementedError, which to airspeed velocity is no failure."""
+
+
 class Asv:
     """A benchmark as airspeed velocity has it: time_*, a function or a method, with setup and params.
 
@@ -53,7 +57,17 @@ class Asv:
             each = [getattr(self.module, what, None)]
             each.append(getattr(self.of if instance is None else instance, what, None))
             found = [functools.partial(one, *values) for one in each if one is not None]
-            return (lambda: [one() for one in found]) if found else None
+
+            def call() -> None:
+                try:
+                    for one in found:
+                        one()
+                except NotImplementedError as error:
+                    if what != "setup":
+                        raise
+                    raise Skipped(str(error)) from error
+
+            return call if found else None
 
         set_up, tear_down = all_of("setup"), all_of("teardown")
         measured = functools.partial(run, *values) if values else run

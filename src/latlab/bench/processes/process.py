@@ -23,7 +23,7 @@ from latlab.bench.judging.measures import tail_quantile
 from latlab.bench.processes import commands
 from latlab.bench.results import google
 from latlab.bench.results.targets import Target
-from latlab.errors import LatlabError, NotTrustworthyError, UsageError
+from latlab.errors import LatlabError, NotTrustworthyError, SkippedError, UsageError
 from latlab.model.bench import COSTS, Sample, Settings
 from latlab.stats.quantiles import nearest_rank
 
@@ -33,6 +33,7 @@ _WARM_SHARE = 0.02  # of the time that a process may take
 _SAID = 8  # lines of its own standard error that a failure shows
 _ASK, _NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000  # of personality(2)
 _THREW, _UNEVEN, _AFFINITY, _MEMORY, _MISSING, _COMMAND, _PEER = 10, 11, 12, 13, 14, 16, 17
+_SKIPPED = 18
 
 
 def fixtures(
@@ -338,6 +339,8 @@ def _error(target: Target, code: int, said: str) -> LatlabError:
         return NotTrustworthyError(f"{name}: {said}", remedy="leave the processor to --cpus")
     if code == _MEMORY:
         return LatlabError(f"{name}: {said}", remedy="fix the fixture or raise --memory")
+    if code == _SKIPPED:
+        return SkippedError(f"{name}: skipped: {said}")
     if code == _MISSING:
         return UsageError(f"{name}: {said}")
     if code == _COMMAND:

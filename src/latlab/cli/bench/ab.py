@@ -26,7 +26,7 @@ from latlab.cli.bench.options import (
 )
 from latlab.cli.kit.options import Seconds
 from latlab.cli.kit.progress import is_watched
-from latlab.errors import ExitCode, UsageError
+from latlab.errors import ExitCode, SkippedError, UsageError
 from latlab.reports.json import document as json_of
 from latlab.words import share
 
@@ -228,12 +228,18 @@ def compare_couples(
             told=progress(len(couples)),
         )
         if not suite.judged:
-            raise next(iter(suite.failed.values()))
+            errors = list(suite.failed.values())
+            raise next((e for e in errors if not isinstance(e, SkippedError)), errors[0])
         judged = bench.with_discovery_rate(suite.judged)
         documents = [bench_text.judgement_json(j, plans[n]["plan"], name=n) for n, j in judged.items()]
-        failed = [{"name": n, "error": str(e)} for n, e in suite.failed.items()]
+        skipped = {n: e for n, e in suite.failed.items() if isinstance(e, SkippedError)}
+        failed = [{"name": n, "error": str(e)} for n, e in suite.failed.items() if n not in skipped]
         result: dict[str, Any] = {"schema": 1}
-        result |= documents[0] if len(couples) == 1 else {"comparisons": documents, "failed": failed}
+        result |= (
+            documents[0]
+            if len(couples) == 1
+            else {"comparisons": documents, "failed": failed, "skipped": [*skipped]}
+        )
         if recorder.writer is not None:
             recorder.writer.put("result", result)
     facts = {**meta, "plans": plans, "environment": environment.to_json()}
@@ -244,6 +250,8 @@ def compare_couples(
             last.callback(bench.write_raw, options["raw"], facts, recorder.rows)
         show(documents, result, as_json=options["as_json"])
         sys.stdout.flush()
+    for skip in skipped.values():
+        click.echo(f"latlab: {skip}", err=True)
     for one in failed:
         click.echo(f"latlab: {one['error']}", err=True)
     code = exit_code([d["verdict"] for d in documents])

@@ -26,7 +26,7 @@ from latlab.cli.bench.options import (
 )
 from latlab.cli.kit.options import Seconds
 from latlab.cli.kit.progress import say
-from latlab.errors import ExitCode, LatlabError, UsageError
+from latlab.errors import ExitCode, LatlabError, SkippedError, UsageError
 from latlab.reports.json import document as json_of
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
         tests, documents = {}, []
         points: list[sweep.Point] = []
         failed: list[tuple[str, LatlabError]] = []
+        skipped: list[tuple[str, LatlabError]] = []
         pairs = [(target, settings) for target in targets]
         if options["cold"]:
             pairs = [(t, dataclasses.replace(settings, cold=cold)) for t in targets for cold in (False, True)]
@@ -79,6 +80,9 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
                     processes=options["processes"],
                     iterations=options["iterations"],
                 )
+            except SkippedError as error:
+                skipped.append((target.name, error))
+                continue
             except LatlabError as error:
                 failed.append((target.name, error))  # loses nothing of the others
                 continue
@@ -98,19 +102,21 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
         if options["as_csv"]:
             click.echo(bench_text.csv_lines(environment, asked, tests), nl=False)
         elif options["as_json"]:
-            lost = {"failed": [{"name": name, "error": str(error)} for name, error in failed]}
+            lost: dict[str, Any] = {"failed": [{"name": name, "error": str(error)} for name, error in failed]}
+            lost["skipped"] = [name for name, _ in skipped]
             click.echo(
                 json_of({"benchmarks": documents, **lost, **swept, "environment": environment.to_json()})
             )
         else:
-            click.echo(bench_text.summary_text(documents))
+            if documents:
+                click.echo(bench_text.summary_text(documents))
             if any(swept.values()):
                 click.echo(sweep.sweep_text(swept["growth"], swept["threads"]))
         sys.stdout.flush()
     for document in documents:
         for warning in document["warnings"]:
             click.echo(f"latlab: {document['name']}: {warning}", err=True)
-    for _, one in failed:
+    for _, one in [*skipped, *failed]:
         click.echo(f"latlab: {one}", err=True)
     if any(d["costs"] for d in documents) and not any("instructions" in d["costs"] for d in documents):
         click.echo(
