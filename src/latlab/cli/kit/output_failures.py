@@ -59,7 +59,9 @@ def open_streams() -> None:
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     if sys.stderr is None or sys.stderr is sys.__stderr__:
         errors = io.BufferedWriter(_Unheeded(2, "w", closefd=False))
-        sys.stderr = io.TextIOWrapper(errors, encoding="utf-8", errors="backslashreplace", line_buffering=True)
+        sys.stderr = io.TextIOWrapper(
+            errors, encoding="utf-8", errors="backslashreplace", line_buffering=True
+        )
 
 
 def say_failure(error: OSError | MemoryError) -> ExitCode:
