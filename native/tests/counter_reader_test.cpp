@@ -26,12 +26,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder of this user's alone: in another no counter file is read.
-fs::path private_folder() {
-  const fs::path folder = fs::temp_directory_path() / ("latlab-reader-" + std::to_string(::getpid()));
-  fs::create_directory(folder);
-  fs::permissions(folder, fs::perms::owner_all);
-  return folder;
+// A folder of this user's alone, until the tests end: in another no counter file is read.
+struct PrivateFolder {
+  const fs::path path = fs::temp_directory_path() / ("latlab-reader-" + std::to_string(::getpid()));
+  PrivateFolder() {
+    fs::create_directory(path);
+    fs::permissions(path, fs::perms::owner_all);
+  }
+  PrivateFolder(const PrivateFolder&) = delete;
+  PrivateFolder& operator=(const PrivateFolder&) = delete;
+  ~PrivateFolder() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+};
+
+const fs::path& private_folder() {
+  static const PrivateFolder folder;
+  return folder.path;
 }
 
 // A copy of this process's file, whose bytes a test may spoil.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -50,7 +52,7 @@ def bench(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def folder() -> Path:
+def folder() -> Iterator[Path]:
     out = Path(tempfile.mkdtemp(prefix="bench-rev-"))
     repository = out / "repository"
     (repository / "src").mkdir(parents=True)
@@ -62,7 +64,8 @@ def folder() -> Path:
         (repository / "sleep.sh").write_text(f"sleep 0.0{size[:2]}\n")
         git(repository, "add", ".")
         git(repository, "commit", "-q", "-m", size)
-    return out
+    yield out
+    shutil.rmtree(out)
 
 
 def left(folder: Path) -> list[str]:
