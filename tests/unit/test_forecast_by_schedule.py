@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
+from latlab._core import schedule as core
 from latlab.lab.forecast.by_schedule import by_schedule, scenarios_of
 from latlab.model import schedule as layouts
 from latlab.model.schedule import Losses, Schedule, ScheduledThread, Source, State, Wait
-from latlab.model.threads import Code, Limit, LimitKind, Role, ThreadFindings
+from latlab.model.threads import Code, Limit, LimitKind, LockUse, Role, ThreadFindings
 
 MS = 1_000_000
 
@@ -100,3 +102,25 @@ def test_what_can_not_be_simulated_says_why() -> None:
 
     assert made == ()
     assert "40 % of the threads' time" in why
+
+
+def test_a_lock_without_a_word_of_its_own_is_not_asked() -> None:
+    def asked(address: int) -> list[str]:
+        lock = LockUse("worker", address, 9, 9, 9, 0.9, ("worker",), ("worker",), ())
+        found = replace(findings(LimitKind.LOCK), locks=(lock,))
+        return [one.kind for one in scenarios_of(schedule(), found)]
+
+    assert "lock" in asked(0x7000)
+    assert "lock" not in asked(0)
+
+
+def test_steps_that_the_core_refuses_make_no_forecast_and_end_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object, **__: object) -> dict[str, object]:
+        raise ValueError("a step of a simulation is none")
+
+    monkeypatch.setattr(core, "simulate", refuse)
+    made, why = by_schedule(schedule(), findings(), lambda line: None)
+    assert made == ()
+    assert why == "what its threads did can't be simulated: a step of a simulation is none"

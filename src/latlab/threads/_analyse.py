@@ -209,7 +209,7 @@ def _locks(
     return tuple(
         LockUse(
             word.name,
-            0 if word.monitor else word.address,
+            0 if word.monitor or word.file or word.set else word.address,
             word.waits,
             word.wait_ns,
             word.longest_ns,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from latlab.errors import LatlabError
 from latlab.lab.forecast.what_limits import with_limits
 from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
 from latlab.model.evidence.forecast import ForecastSaid, Withheld
@@ -40,7 +41,10 @@ def by_schedule(
     if not asked:
         return (), said(Withheld.NOTHING_TO_ASK)
     tell("simulating what its threads did, unchanged and with parts of it faster")
-    base, made = forecast(schedule, asked, over=over)
+    try:
+        base, made = forecast(schedule, asked, over=over)
+    except LatlabError as error:
+        return (), error.what
     good = tuple(_told(one, base, schedule, found) for one in made if not one.withheld)
     bad = [f"{one.scenario.name}: {one.withheld}" for one in made if one.withheld]
     return good, base.withheld or "; ".join(bad)
@@ -50,7 +54,8 @@ def scenarios_of(schedule: Schedule, found: ThreadFindings) -> list[Scenario]:
     """What is asked: the parts that the program's progress waited for."""
     asked: list[Scenario] = []
     for lock in found.locks:
-        if found.limit.kind is LimitKind.LOCK and lock.name == found.limit.name:
+        # Of a monitor, a file's lock or a set of semaphores no one word is waited for.
+        if found.limit.kind is LimitKind.LOCK and lock.name == found.limit.name and lock.address:
             asked.append(Scenario("lock", f"the work under {lock.name}", object=word_of(lock.address)))
     # Who is paced by due times would only sleep for longer.
     roles = [one for one in found.roles if not (one.spins or one.paced) and _own(schedule, one)]

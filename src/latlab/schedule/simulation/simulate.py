@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from latlab.errors import LatlabError
 from latlab.model.schedule import Schedule, Source, State, Wait
 from latlab.model.simulation import Simulated
 from latlab.schedule.simulation.build import steps_of
@@ -77,19 +78,24 @@ def run_steps(steps: Steps, *, cpus: int | None = None, turns: bool = False) -> 
     """Simulate once: `ended_ns`, `ready_ns` and `blocked_ns` by thread, `at_ns`, `step_ready_ns` by step.
 
     With `turns` also `turn_thread`, `turn_begin_ns`, `turn_end_ns`: who had a CPU, and when.
+
+    Raises:
+        LatlabError: these steps contradict each other.
     """
     from latlab._core import schedule as core
 
-    return dict(
-        core.simulate(
+    try:
+        out = core.simulate(
             steps.first, np.ascontiguousarray(steps.work, np.int64), steps.deed,
             np.ascontiguousarray(steps.argument, np.int64), np.ascontiguousarray(steps.recorded, np.int64),
             steps.born, steps.allowed, steps.cost, steps.delay,
             cpus=steps.cpus if cpus is None else cpus, wake_ns=steps.wake_ns,
             slice_ns=steps.slice_ns, behind_ns=steps.behind_ns,
             own_queues=steps.own_queues, stay_ns=steps.stay_ns, turns=turns,
-        )
-    )  # fmt: skip
+        )  # fmt: skip
+    except ValueError as error:  # of the core, which checks them
+        raise LatlabError(f"what its threads did can't be simulated: {error}") from error
+    return dict(out)
 
 
 def simulate(schedule: Schedule) -> Simulated:
