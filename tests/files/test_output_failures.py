@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -15,6 +16,7 @@ import pytest
 
 from latlab.cli._main import latlab as root
 from latlab.cli._main import main
+from latlab.cli.kit.output_failures import say_failure
 
 LATLAB = [sys.executable, "-m", "latlab"]
 
@@ -297,3 +299,12 @@ def test_a_library_that_finds_no_memory_is_one_line(monkeypatch: pytest.MonkeyPa
     code, said = into(full, ["system", "show", "--json"])
     assert code == 1
     assert said == "latlab: there is no memory left; raise the limit on memory, or close other programs\n"
+
+
+def test_a_lack_of_descriptors_is_not_said_of_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+    for filename, said in ((None, "latlab: Too many"), ("/tmp/x", "latlab: /tmp/x: Too many")):
+        error = OSError(errno.EMFILE, os.strerror(errno.EMFILE), filename)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("latlab.cli.kit.output_failures._forget_output", lambda: None)
+            assert say_failure(error) == 1
+        assert capsys.readouterr().err.startswith(said)

@@ -73,7 +73,10 @@ def say_failure(error: OSError | MemoryError) -> ExitCode:
     else:
         reason = error.strerror or str(error) or type(error).__name__
         where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "the output"
-        what, remedy = f"{where}: {reason}", _REMEDIES.get(error.errno or 0, "")
+        # Without a name it is a pipe or a socket that could not be had, and no output.
+        nameless = error.filename is None and error.errno in (errno.EMFILE, errno.ENFILE)
+        what = reason if nameless else f"{where}: {reason}"
+        remedy = _REMEDIES.get(error.errno or 0, "")
     try:
         click.echo(f"latlab: {what}{'; ' + remedy if remedy else ''}", err=True)
     except OSError:  # stderr is full, too: then the exit code says it alone
