@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from latlab.errors import InputError, UsageError
-from latlab.lab.trading.layout import load_layout, parse_layout, slowed
+from latlab.lab.trading.layout import load_layout, parse_layout, slowed, slowed_by
 from latlab.lab.trading.plan import RunSettings, plan_text
 from latlab.model.diagnosis.layout import Layout
 
@@ -126,3 +126,13 @@ def test_a_shared_thread_takes_its_instances_from_their_own_threads() -> None:
     assert [crews[name] for name in ("decoder-a", "decoder-b", "market-a", "market-b")] == ["front"] * 3 + [
         "market-b"
     ]
+
+
+@pytest.mark.parametrize("written", ["book=30us", "book=30000", "book=0.03ms"])
+def test_planted_service_time_is_a_duration_or_nanoseconds(written: str) -> None:
+    assert slowed_by(Layout(), [written]).stages["book"].service_ns == 30_000
+
+
+def test_planted_service_time_of_an_unknown_stage_names_the_stages() -> None:
+    with pytest.raises(UsageError, match="unknown stage 'bok'; name one of: decoder, market, book"):
+        slowed_by(Layout(), ["bok=30us"])

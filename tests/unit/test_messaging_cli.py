@@ -10,8 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from latlab.cli.messaging import messaging
-from latlab.errors import ExitCode
+from latlab.errors import ExitCode, UsageError
 from latlab.messaging import analyse
+from latlab.model.messaging.options import settings_of
 from latlab.model.messaging.results import Facts, Measurement, Settings, Side
 
 
@@ -47,3 +48,9 @@ def test_a_full_disk_loses_no_figure_of_what_was_measured(
     assert [one["received"] for one in document.get("points", [document])] == [50] * (2 if more else 1)
     assert "No space left on device" in done.stderr
     assert done.return_value == ExitCode.FAILED
+
+
+@pytest.mark.parametrize(("option", "value"), [("messages", "5x"), ("rate", "fast"), ("buffer", "much")])
+def test_a_value_that_means_nothing_is_told_with_its_option(option: str, value: str) -> None:
+    with pytest.raises(UsageError, match=f"^{option}: '{value}' isn't a size or count; write 64"):
+        settings_of({"transport": "tcp", option: value})

@@ -11,7 +11,7 @@ from latlab.formats.recording import open_recording
 from latlab.messaging import analyse, load_run, save_run
 from latlab.model.machine.environment import Environment, Fact
 from latlab.model.messaging.results import Doubt, Facts, Measurement, Settings, Side
-from latlab.reports.messaging.html import unit_of, write_html
+from latlab.reports.messaging.html import axis_unit, write_html
 from latlab.reports.messaging.json import result_json
 from latlab.reports.messaging.systems import Kept, curves, nines, write_systems
 from latlab.reports.messaging.verdict import doubts
@@ -112,6 +112,6 @@ def test_a_runs_page_says_the_median_of_its_table_and_draws_in_its_unit(tmp_path
 
     page = write_html(tmp_path / "report.html", m, r, recording).read_text()
 
-    assert unit_of(r.intended_latency) == (1e3, "µs")
+    assert axis_unit(r.intended_latency) == (1e3, "µs")
     assert f"take {duration(r.intended_latency.median)} or less from the intended sending" in page
     assert duration(r.latency.median) != duration(r.intended_latency.median)

@@ -36,7 +36,7 @@ def feed_and_output(command: str, slow_help: str) -> Callable[[Function], Functi
             type=path,
             help="An ITCH-5.0 file (.gz too) for the pipeline, instead of generated feeds.",
         ),
-        click.option("--slow", multiple=True, metavar="STAGE=NS", help=slow_help),
+        click.option("--slow", multiple=True, metavar="STAGE=DURATION", help=slow_help),
         click.option(
             "-o", "--output", type=path, help=f"The recording's folder [default: runs/{command}-TIME]."
         ),

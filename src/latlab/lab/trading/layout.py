@@ -11,6 +11,7 @@ from typing import Any
 from latlab.errors import InputError, UsageError
 from latlab.formats.checked_toml import as_table, checked, filled, member, only, read_document, table
 from latlab.model.diagnosis.layout import STAGES, Layout, ReplayLayout, StageLayout, ThreadLayout
+from latlab.words import duration_of
 
 __all__ = ["STORY", "load_layout", "parse_layout", "slowed", "slowed_by"]
 
@@ -107,16 +108,20 @@ def slowed(layout: Layout, stage: str, service_ns: int) -> Layout:
 
 
 def slowed_by(layout: Layout, planted: Sequence[str]) -> Layout:
-    """The layout with service time planted as options say it: "book=30000".
+    """The layout with service time planted as options say it: "book=30us", or in ns, "book=30000".
 
     Raises:
-        UsageError: for a text that is not a STAGE=NS, or no stage of the layout.
+        UsageError: for a text that is not a STAGE=DURATION, or no stage of the layout.
     """
     for text in planted:
-        stage, equals, ns = text.partition("=")
-        if not equals or not ns.isdecimal():
-            raise UsageError(f"--slow takes STAGE=DURATION, not {text}", remedy="for example book=30us")
-        layout = slowed(layout, stage, int(ns))
+        stage, _, time = text.partition("=")
+        try:
+            ns = int(time) if time.isdecimal() else duration_of(time)
+        except ValueError:
+            raise UsageError(
+                f"--slow takes STAGE=DURATION, not {text}", remedy="for example book=30us"
+            ) from None
+        layout = slowed(layout, stage, ns)
     return layout
 
 

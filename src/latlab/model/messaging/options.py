@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -301,6 +302,17 @@ def read_value(option: Option, value: Any) -> Any:
     return option.read(str(value))
 
 
+@contextmanager
+def _named(option: str) -> Iterator[None]:
+    """A complaint about a value says whose value it is."""
+    try:
+        yield
+    except UsageError as error:
+        if not error.what.startswith("'"):
+            raise
+        raise UsageError(f"{option}: {error.what}", remedy=error.remedy) from None
+
+
 def settings_of(given: Mapping[str, Any]) -> Settings:
     """The settings that options ask for.
 
@@ -322,11 +334,13 @@ def settings_of(given: Mapping[str, Any]) -> Settings:
     for option in OPTIONS:
         if option.key in texts and option.setting:
             value = texts[option.key]
-            values[option.setting] = read_value(option, _list(value) if option.multiple else value)
+            with _named(option.name):
+                values[option.setting] = read_value(option, _list(value) if option.multiple else value)
     values["stalls"] = tuple(sorted(values.get("stalls", ())))
     values["faults"] = dict(values.get("faults", ()))
     values["driver"] = dict(values.get("driver", ()))
-    values["rate_hz"] = _rate(paces[0]) if paces else 0.0
+    with _named("rate"):
+        values["rate_hz"] = _rate(paces[0]) if paces else 0.0
     if lines:
         values["network_rate_bits"] = bits_of(lines[0])
     values["load"] = _load(values, paced=bool(paces), poisson=poisson)

@@ -17,9 +17,9 @@ from latlab.reports.messaging.gnuplot import WINDOWS, Size, histogram, running, 
 from latlab.reports.messaging.text import rate
 from latlab.reports.messaging.verdict import verdict
 from latlab.stats.thinning import extremes
-from latlab.words import duration, share
+from latlab.words import duration, share, unit_of
 
-__all__ = ["unit_of", "write_html"]
+__all__ = ["axis_unit", "write_html"]
 
 # What a browser draws smoothly; the least and the largest of each part are kept, so that no peak is lost.
 _POINTS = 20_000
@@ -77,7 +77,7 @@ def write_html(
         latency = m.received_ns[s.warmup :][numbers] - m.intended_ns[s.warmup :][numbers]
         since = " from the intended sending"
     at, kept = _thinned(numbers, latency)
-    ns, unit = unit_of(typical)
+    ns, unit = axis_unit(typical)
     axis = f"latency, {unit}"
     page.figure(_lines([("latency", at, kept / ns)], "message", axis), f"Latency{since} by message.")
     at, average, median_ = running(latency)
@@ -126,13 +126,9 @@ def write_html(
     return page.write(path)
 
 
-def unit_of(latency: Summary | None) -> tuple[float, str]:
-    """Nanoseconds of the unit for a page's axes, and its name: that in which the tables give most of it."""
-    most = 0.0 if latency is None else latency.quantiles.get("p99", latency.maximum)
-    for ns, name in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
-        if most >= ns:
-            return ns, name
-    return 1.0, "ns"
+def axis_unit(latency: Summary | None) -> tuple[float, str]:
+    """Nanoseconds of the unit for a page's axes, and its name: that of the table's p99."""
+    return unit_of(0.0 if latency is None else latency.quantiles.get("p99", latency.maximum))
 
 
 def _over(name: str, stamps: Any, window: int) -> tuple[str, Any, Any]:

@@ -16,7 +16,7 @@ from latlab.model.machine.environment import differences
 from latlab.model.messaging.results import Measurement, Result
 from latlab.reports.html import Page
 from latlab.reports.messaging.gnuplot import histogram
-from latlab.reports.messaging.html import unit_of
+from latlab.reports.messaging.html import axis_unit
 from latlab.reports.messaging.text import load, rate
 from latlab.reports.messaging.verdict import doubts, finding
 from latlab.stats.quantiles import nearest_rank
@@ -172,7 +172,7 @@ def _page(path: Path, kept: Sequence[Kept]) -> Path:
         )
     for one in kept:
         centres, counts = histogram(one.latency)
-        ns, unit = unit_of(one.result.intended_latency or one.result.latency)
+        ns, unit = axis_unit(one.result.intended_latency or one.result.latency)
         bars = {"type": "bar", "x": (centres / ns).tolist(), "y": counts.tolist()}
         layout = {"xaxis": {"title": {"text": f"latency, {unit}"}}, "yaxis": {"title": {"text": "messages"}}}
         page.figure({"data": [bars], "layout": layout}, f"{one.name}: histogram up to p99.9.", height=220)
