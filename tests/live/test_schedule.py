@@ -198,7 +198,8 @@ def test_of_too_many_samples_the_latest_are_kept_and_all_of_the_seldom_ones() ->
     switches = events["sched:sched_switch"]["time_ns"]
     assert len(events["sched:sched_process_fork"]) >= 8 * 3
     assert events.forgotten.samples > 0
-    assert events.forgotten.until_ns <= switches.min()
+    # The rings of the CPUs are read one after another: of the first an event may be a little older.
+    assert events.forgotten.until_ns <= switches.min() + 1_000_000
 
 
 def test_who_watches_runs_before_others_and_what_it_starts_as_usual() -> None:
