@@ -22,6 +22,7 @@ import pytest
 from market_framings import capture, mold
 
 from latlab.cli._main import main
+from latlab.errors import InputError
 from latlab.market import census, generate, inside, read, read_events, snapshot, stats, trades
 
 # What each command needs behind FILE to write OUT.
@@ -63,6 +64,35 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 PACKED: dict[str, Callable[[bytes], bytes]] = {"gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress}
+
+
+def packed(data: bytes, kind: str) -> bytes:
+    return PACKED[kind](data) if kind in PACKED else bytes(pa.compress(data, kind, asbytes=True))
+
+
+@pytest.mark.parametrize("way", ["file", "fifo"])
+@pytest.mark.parametrize("kind", ["gz", "xz", "bz2", "zstd", "lz4"])
+def test_a_block_larger_than_what_is_read_at_first_is_recognised(tmp_path: Path, kind: str, way: str) -> None:
+    day, file = tmp_path / "day.itch", tmp_path / "file"
+    generate(day, seed=8, messages=30_000, symbols=100)
+    data = packed(day.read_bytes(), kind)
+    assert len(data) > 3 << 16
+    if way == "fifo":
+        os.mkfifo(file)
+        threading.Thread(target=lambda: file.write_bytes(data), daemon=True).start()
+    else:
+        file.write_bytes(data)
+    assert census(file) == census(day)
+
+
+@pytest.mark.parametrize("kind", ["gz", "xz", "bz2", "zstd", "lz4"])
+def test_damage_before_the_first_message_is_not_called_a_foreign_file(
+    day: Path, tmp_path: Path, kind: str
+) -> None:
+    torn = tmp_path / "torn"
+    torn.write_bytes(packed(day.read_bytes(), kind)[:20])
+    with pytest.raises(InputError, match="stream is truncated or damaged"):
+        census(torn)
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c != "replay"])

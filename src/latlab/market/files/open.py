@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import queue
 import re
@@ -91,10 +90,10 @@ class Source:
             raise InputError(path, f"can't be opened: {error.strerror or error}") from error
         self._raw = raw
         self.compression = compression_of(raw)
-        if not raw:
+        head = raw if self.compression is None else self._head(self.compression)
+        if not head:
             self._close()
             raise InputError(path, "is empty", remedy="give a file of ITCH or PITCH messages")
-        head = raw if self.compression is None else self._head(raw, self.compression)
         framing = recognise(head)
         if framing is None:
             self._close()
@@ -112,15 +111,32 @@ class Source:
         """Whether it can be read a single time only: a pipe, or a feed."""
         return self._once is not None
 
-    def _head(self, raw: bytes, kind: str) -> bytes:
-        head = b""
-        # What is truncated or damaged is told when it is read, with all that stands before it.
-        with suppress(*DAMAGES):
-            for block in decompressed(io.BytesIO(raw), kind, 1 << 12):
-                head += block
-                if len(head) >= _HEAD_BYTES:
-                    break
+    def _head(self, kind: str) -> bytes:
+        """The first plain bytes; a block of bzip2 or lz4 may be larger than what was read at first."""
+        head, enough = b"", _HEAD_BYTES if self._once is None else _PIPE_HEAD
+        with self._file() as file:
+            read = _Remembered(file)
+            try:
+                steps = decompressed(cast("IO[bytes]", read), kind, _SALVAGE_BYTES, slowly=True)
+                for block in steps:
+                    head += block
+                    if len(head) >= enough:
+                        break
+            except DAMAGES as error:
+                # What stands before the damage is told when it is read.
+                if not head:
+                    self._close()
+                    raise self._damaged(error, 0) from error
+        if self._once is not None:
+            self._raw = bytes(read.taken) + self._raw[len(read.taken) :]
         return head
+
+    def _damaged(self, error: BaseException, done: int) -> InputError:
+        return InputError(
+            self.path,
+            f"its {self.compression} stream is truncated or damaged: {str(error).splitlines()[0]}",
+            place=f"decompressed offset {done} or later",
+        )
 
     def stop(self) -> None:
         """End before the input does, where that takes time to come."""
@@ -195,11 +211,7 @@ class Source:
         done = 0
         while (piece := yielded.get()) is not None:
             if isinstance(piece, BaseException):
-                raise InputError(
-                    self.path,
-                    f"its {self.compression} stream is truncated or damaged: {str(piece).splitlines()[0]}",
-                    place=f"decompressed offset {done} or later",
-                )
+                raise self._damaged(piece, done)
             done += len(piece)
             yield piece
 
@@ -217,6 +229,25 @@ class _Begun:
             self._head = self._head[len(taken) :]
             return taken
         return self._rest.read(size)
+
+    def close(self) -> None:
+        """What reads it says that it has finished; the pipe belongs to the source."""
+
+
+class _Remembered:
+    """What is read of a file by small steps, kept for whoever reads it again."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self.taken = file, bytearray()
+        self.closed = False
+
+    def read(self, size: int = -1) -> bytes:
+        block = self._file.read(_PIPE_HEAD if size < 0 else min(size, _PIPE_HEAD))
+        self.taken += block
+        return block
+
+    def close(self) -> None:
+        """What reads it says that it has finished; the file is not its own."""
 
 
 def _first(file: IO[bytes]) -> bytes:
