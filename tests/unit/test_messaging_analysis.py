@@ -260,3 +260,11 @@ def test_latencies_of_a_batch_that_repeat_to_the_nanosecond_are_as_many_humps(co
 
     assert [round(one.at_ns, -4) for one in humps] == [100_000 * (n + 1) for n in range(parts)]
     assert all(abs(one.weight - 1 / parts) < 0.02 for one in humps)
+
+
+@pytest.mark.parametrize(("total", "other"), [(9_000, 2.0), (6_500, 0.0)])
+def test_what_the_parts_leave_of_the_cpu_time_is_never_less_than_nothing(total: int, other: float) -> None:
+    m = measured(list(range(1000)), [n + 50 for n in range(1000)])
+    m = replace(m, sender=replace(m.sender, cpu_ns=3000), receiver=replace(m.receiver, cpu_ns=4000))
+
+    assert analyse(replace(m, process_cpu_ns=total, broker_cpu_ns=None)).cpu.other == other

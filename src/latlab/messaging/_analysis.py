@@ -260,7 +260,7 @@ def _cpu(m: Measurement) -> Cpu:
         broker=None if m.broker_cpu_ns is None else m.broker_cpu_ns / count,
         receiver=m.receiver.cpu_ns / count,
         total=m.process_cpu_ns / count,
-        other=(m.process_cpu_ns - parts) / count,
+        other=max(0, m.process_cpu_ns - parts) / count,  # the parts are read by finer clocks
         foreign=None if m.foreign_cpu_ns is None else m.foreign_cpu_ns / count,
     )
 
