@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from latlab.market import (
     bars_of,
     date_of,
     decode,
+    delay_windows,
     generate,
     inside,
     inside_stream,
@@ -234,6 +235,26 @@ def test_streams_hold_what_the_tables_hold(day: Path, monkeypatch: pytest.Monkey
     key = lambda r: (r["locate"], r["ts_ns"])  # noqa: E731
     streamed = bar_stream(day, every_ns=1800 * S).read().to_pylist()
     assert sorted(streamed, key=key) == bars(day, every_ns=1800 * S).to_pylist()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda day, symbols: inside(day, symbols=symbols),
+        lambda day, symbols: trades(day, symbols=symbols),
+        lambda day, symbols: bars(day, every_ns=S, symbols=symbols),
+        lambda day, symbols: snapshots(day, every_ns=S, symbols=symbols),
+        lambda day, symbols: snapshot(day, at_ns=36_000 * S, symbols=symbols),
+        lambda day, symbols: list(delay_windows(day, day, symbols=symbols)),
+    ],
+)
+def test_symbols_that_the_input_has_not_are_told_and_one_string_is_not_taken_for_its_letters(
+    day: Path, asked: Callable[[Path, Any], object]
+) -> None:
+    with pytest.warns(UserWarning, match="no symbol NOPE in the input"):
+        asked(day, ("NOPE",))
+    with pytest.raises(UsageError, match="symbols are a tuple: \\('AAAA',\\) and not 'AAAA'"):
+        asked(day, "AAAA")
 
 
 def test_no_trades_make_no_bars(tmp_path: Path) -> None:

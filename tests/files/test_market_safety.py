@@ -394,3 +394,21 @@ def test_a_delay_between_damaged_feeds_leaves_with_3_when_lenient_and_with_1_whe
             main([*command, *more])
         assert left.value.code == wanted
     assert "do not trust the result" in capsys.readouterr().err
+
+
+def test_symbols_and_damage_are_told_where_there_is_nothing_else_to_tell(
+    day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torn = tmp_path / "torn"
+    torn.write_bytes(day.read_bytes()[:-5])
+    with pytest.raises(SystemExit) as left:
+        main(["market", "delay", str(day), str(torn), "--symbols", "NOPE", "--lenient"])
+    said = capsys.readouterr().err
+    assert left.value.code == 3
+    assert "no symbol NOPE in the input" in said
+    assert "the stream ends inside a message" in said
+    out = str(tmp_path / "levels.csv")
+    with pytest.raises(SystemExit) as left:
+        main(["market", "snapshot", str(day), "--at", "10:00", "--symbols", "NOPE", "-o", out])
+    assert left.value.code == 0
+    assert "no symbol NOPE in the input" in capsys.readouterr().err

@@ -73,12 +73,11 @@ def delay(
         click.echo(dumps([asdict(one) for one in found]))
     if not found:
         click.echo("latlab: no window has enough moves that both feeds share", err=True)
-        return ExitCode.NOT_TRUSTWORTHY
-    if len(empty) > len(found):
+    elif len(empty) > len(found):
         click.echo(
             f"latlab: warning: {len(empty):,} of {len(empty) + len(found):,} windows have too few moves that "
             "both feeds share; a longer --window has more",
             err=True,
         )
-    # Damage of either feed.
-    return max((conclude(one) for one in census), default=ExitCode.OK)
+    # Damage of either feed, and what neither has.
+    return max([ExitCode.OK if found else ExitCode.NOT_TRUSTWORTHY, *map(conclude, census)])

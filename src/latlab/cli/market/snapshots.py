@@ -57,12 +57,13 @@ def snapshot(
     table_kind(output)
     census: list[Census] = []
     if at is not None:
-        table = take(file, at_ns=time_of(at, "--at"), lenient=chosen["lenient"], tell=census.append)
-        if names := chosen["symbols"]:
-            import pyarrow as pa
-            import pyarrow.compute as pc
-
-            table = table.filter(pc.is_in(table["symbol"], pa.array(names)))
+        table = take(
+            file,
+            at_ns=time_of(at, "--at"),
+            symbols=chosen["symbols"],
+            lenient=chosen["lenient"],
+            tell=census.append,
+        )
         write_table(table, output)
         say(f"latlab: wrote {table.num_rows:,} levels to {output}")
         return conclude(census[0])

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.errors import UsageError
-from latlab.market.books.passes import MAX_NS, Input
-from latlab.market.books.tables import TableStream, Tell, session_date, trade_stream, trades
+from latlab.market.books.passes import MAX_NS, Input, Tell
+from latlab.market.books.tables import TableStream, session_date, trade_stream, trades
 from latlab.market.files.session_date import with_time
 
 if TYPE_CHECKING:

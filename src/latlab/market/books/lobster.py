@@ -15,8 +15,7 @@ import numpy as np
 
 from latlab._core.market import Pipeline
 from latlab.errors import InputError, UsageError
-from latlab.market.books.passes import MAX_NS, Input, absent, check_period, refuse, run
-from latlab.market.books.tables import Tell, tell_census
+from latlab.market.books.passes import MAX_NS, Input, Tell, absent, check_period, refuse, run, tell_census
 from latlab.market.files.output import create, guard
 from latlab.market.files.session_date import date_of
 from latlab.market.wire.source import source_of

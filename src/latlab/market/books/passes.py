@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
 from os import PathLike
@@ -19,12 +20,13 @@ from latlab.market.files.parts import OneParquet
 from latlab.market.files.session_date import date_of, with_time
 from latlab.market.files.table_output import TableOutput, table_kind
 from latlab.market.wire.source import source_of
-from latlab.model.market import Census, Depth, FeedError, Written
+from latlab.model.market import Census, DamagedInputWarning, Depth, FeedError, Written
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Input = str | PathLike[str] | Source
+Tell = Callable[[Census], None] | None
 BOOKS = ("ladder", "array", "map")
 MAX_NS = (1 << 64) - 1
 _MOST_LEVELS = 1000
@@ -133,10 +135,33 @@ def check_period(from_ns: int, to_ns: int) -> None:
         raise UsageError(f"the period from {from_ns} to {to_ns} ns ends before it begins")
 
 
+def symbol_list(symbols: Sequence[str]) -> list[str]:
+    """The symbols that were asked for.
+
+    Raises:
+        UsageError: they are one string, whose letters would each be taken for a symbol.
+    """
+    if isinstance(symbols, str):
+        raise UsageError(f"symbols are a tuple: ({symbols!r},) and not {symbols!r}")
+    return list(symbols)
+
+
 def absent(pipeline: Pipeline, symbols: tuple[str, ...]) -> tuple[str, ...]:
     """Those of the symbols that the input has not."""
     known = set(pipeline.symbols().values())
     return tuple(name for name in symbols if name.encode("latin-1", "replace") not in known)
+
+
+def tell_census(census: Census, tell: Tell, *, books: bool = True) -> None:
+    """Hand the census to who asked for it, or warn of damage: nothing is absorbed silently."""
+    if tell is not None:
+        tell(census)
+        return
+    if census.absent:
+        warnings.warn(f"no symbol {', '.join(census.absent)} in the input", stacklevel=3)
+    if found := census.damage(books=books):
+        kinds = ", ".join(f"{n:,} {kind.replace('_', ' ')}" for kind, n in found.items())
+        warnings.warn(f"the input is damaged or not whole: {kinds}", DamagedInputWarning, stacklevel=3)
 
 
 def census(path: Input, *, lenient: bool = False) -> Census:
@@ -202,7 +227,7 @@ def write_inside(
         raise UsageError("only text and *.parquet can be resumed")
     guard([path], [output])
     source, target = source_of(path), Path(output)
-    common = (list(symbols), from_ns, to_ns)
+    common = (symbol_list(symbols), from_ns, to_ns)
     when = date_of(source.path, day)
 
     def pipeline_of(skip: int) -> Pipeline:
@@ -311,7 +336,7 @@ def depth(
     """
     check_period(from_ns, to_ns)
     source = source_of(path)
-    pipeline = Pipeline.depth(source.framing, lenient, book, capacity, list(symbols), from_ns, to_ns)
+    pipeline = Pipeline.depth(source.framing, lenient, book, capacity, symbol_list(symbols), from_ns, to_ns)
     found = run(source, pipeline, lenient)
     refuse(source, found, lenient)
     found = replace(found, absent=absent(pipeline, symbols))

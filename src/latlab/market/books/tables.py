@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -17,6 +16,7 @@ from latlab.errors import InputError, UsageError
 from latlab.market.books.passes import (
     MAX_NS,
     Input,
+    Tell,
     absent,
     census_of,
     check_levels,
@@ -24,17 +24,17 @@ from latlab.market.books.passes import (
     inside_table,
     refuse,
     symbol_column,
+    symbol_list,
+    tell_census,
     write_inside,
 )
 from latlab.market.files.open import Source
 from latlab.market.files.session_date import date_of, with_time
 from latlab.market.wire.source import source_of
-from latlab.model.market import Census, DamagedInputWarning, FeedError, Written
+from latlab.model.market import FeedError, Written
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Tell = Callable[[Census], None] | None
 
 
 @dataclass
@@ -67,15 +67,6 @@ class TableStream:
                 yield from table.to_batches()
 
         return pa.RecordBatchReader.from_batches(first.schema, batches())
-
-
-def tell_census(census: Census, tell: Tell, *, books: bool = True) -> None:
-    """Hand the census to who asked for it, or warn of damage: nothing is absorbed silently."""
-    if tell is not None:
-        tell(census)
-    elif found := census.damage(books=books):
-        kinds = ", ".join(f"{n:,} {kind.replace('_', ' ')}" for kind, n in found.items())
-        warnings.warn(f"the input is damaged or not whole: {kinds}", DamagedInputWarning, stacklevel=3)
 
 
 def stream(
@@ -145,7 +136,7 @@ def inside_stream(
     check_period(from_ns, to_ns)
     source, when = source_of(path), session_date(path, day)
     pipeline = Pipeline.inside(
-        source.framing, lenient, "ladder", 8192, levels, False, 0, list(symbols), from_ns, to_ns
+        source.framing, lenient, "ladder", 8192, levels, False, 0, symbol_list(symbols), from_ns, to_ns
     )
     take = lambda: with_time(inside_table(pipeline, levels), when)  # noqa: E731
     return TableStream(stream(source, pipeline, take, lenient=lenient, symbols=symbols, tell=tell))
@@ -187,7 +178,7 @@ def trade_stream(
     source, when = source_of(path), session_date(path, day)
     if source.once or source.live:
         raise UsageError("trades of a pipe or a feed can't be streamed: use trades(), or a file")
-    args = (list(symbols), from_ns, to_ns)
+    args = (symbol_list(symbols), from_ns, to_ns)
     first = Pipeline.trades(source.framing, True, [""], MAX_NS, MAX_NS)
     broken: list[Any] = []
 
@@ -227,7 +218,7 @@ def trades(
 
     check_period(from_ns, to_ns)
     source, when = source_of(path), session_date(path, day)
-    pipeline = Pipeline.trades(source.framing, lenient, list(symbols), from_ns, to_ns)
+    pipeline = Pipeline.trades(source.framing, lenient, symbol_list(symbols), from_ns, to_ns)
     broken: list[Any] = []
 
     def take() -> pa.Table:
@@ -271,11 +262,14 @@ def letters(values: Any) -> pa.Array:
     return texts.take(pa.array(np.ascontiguousarray(values).view(np.uint8)))
 
 
-def snapshot(path: Input, *, at_ns: int, lenient: bool = False, tell: Tell = None) -> pa.Table:
+def snapshot(
+    path: Input, *, at_ns: int, symbols: tuple[str, ...] = (), lenient: bool = False, tell: Tell = None
+) -> pa.Table:
     """Every level of every book, as it stood after the last message of the time.
 
     Args:
         at_ns: ns since midnight.
+        symbols: only these; all when empty.
 
     Returns:
         Columns locate, symbol, side (B, S), level (0 is the inside), price (1/10,000), qty, orders.
@@ -284,15 +278,17 @@ def snapshot(path: Input, *, at_ns: int, lenient: bool = False, tell: Tell = Non
         InputError: the input is bad before that time.
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    source = source_of(path)
+    source, names = source_of(path), symbol_list(symbols)
     pipeline = Pipeline.snapshot(source.framing, lenient, at_ns)
     nothing = pa.table({})
-    for _ in stream(source, pipeline, lambda: nothing, lenient=lenient, tell=tell):
+    for _ in stream(source, pipeline, lambda: nothing, lenient=lenient, symbols=symbols, tell=tell):
         pass
     columns: dict[str, Any] = dict(pipeline.snapshot_levels())
     table = pa.table({name: _column(name, values) for name, values in columns.items()})
-    return table.add_column(1, "symbol", symbol_column(pipeline, columns["locate"]))
+    table = table.add_column(1, "symbol", symbol_column(pipeline, columns["locate"]))
+    return table.filter(pc.is_in(table["symbol"], pa.array(names))) if names else table
 
 
 def snapshots(path: Input, **options: Any) -> pa.Table:
@@ -338,7 +334,7 @@ def snapshot_stream(
     if every_ns and every_ns < 1_000:
         raise UsageError(f"snapshots are at least 1 us apart, not {every_ns} ns")
     source, when = source_of(path), session_date(path, day)
-    pipeline = Pipeline.books(source.framing, lenient, levels, every_ns, list(symbols), from_ns, to_ns)
+    pipeline = Pipeline.books(source.framing, lenient, levels, every_ns, symbol_list(symbols), from_ns, to_ns)
     shape = _long_table if long else _wide_table
     take = lambda: with_time(shape(pipeline, levels), when)  # noqa: E731
     return TableStream(stream(source, pipeline, take, lenient=lenient, symbols=symbols, tell=tell))

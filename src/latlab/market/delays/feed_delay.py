@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from latlab._core.market import Pipeline
 from latlab.errors import InputError, UsageError
-from latlab.market.books.passes import MAX_NS, Input, census_of
-from latlab.market.books.tables import Tell, tell_census
+from latlab.market.books.passes import MAX_NS, Input, Tell, absent, census_of, symbol_list, tell_census
 from latlab.market.delays.lags import Times, pairs_within, window_delay
 from latlab.market.files.open import FollowedSource, Piece, Source
 from latlab.market.wire.source import source_of
@@ -174,9 +173,10 @@ class _Feed:
     ) -> None:
         self._source, self._names, self._lenient, self._tell = source, names, lenient, tell
         self._errors: list[FeedError] = []
+        self._symbols = symbols
         self.grows = source.live or isinstance(source, FollowedSource)
         self._pipeline = Pipeline.inside(
-            source.framing, lenient, "ladder", 8192, 1, False, 0, list(symbols), 0, MAX_NS
+            source.framing, lenient, "ladder", 8192, 1, False, 0, symbol_list(symbols), 0, MAX_NS
         )
         self._moves = _NO_MOVES
         self._numbers = np.full(1 << 16, -1, np.int64)
@@ -234,7 +234,8 @@ class _Feed:
         self._errors += [FeedError(offset, what) for offset, what in errors]
         if piece is None or self._pipeline.over:
             self.over, self.latest = True, MAX_NS
-            tell_census(census_of(self._source, self._pipeline, self._errors), self._tell)
+            missing = absent(self._pipeline, self._symbols)
+            tell_census(census_of(self._source, self._pipeline, self._errors, missing), self._tell)
         else:
             self.latest = max(self.latest, self._pipeline.counts()["last_ns"])
 

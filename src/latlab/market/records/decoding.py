@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from latlab._core.market import Pipeline, RecordDecoder, Transport
 from latlab.errors import InputError, UsageError
-from latlab.market.books.passes import DIALECTS, Input, census_of, refuse
-from latlab.market.books.tables import Tell, tell_census
+from latlab.market.books.passes import DIALECTS, Input, Tell, census_of, refuse, tell_census
 from latlab.market.files.open import Source
 from latlab.market.files.output import guard
 from latlab.market.files.parts import OneParquet, PartsByKind

@@ -13,8 +13,7 @@ import numpy as np
 
 from latlab._core.market import Pipeline, Transport
 from latlab.errors import InputError, UsageError
-from latlab.market.books.passes import census_of, refuse
-from latlab.market.books.tables import Tell, tell_census
+from latlab.market.books.passes import Tell, census_of, refuse, tell_census
 from latlab.market.files.output import guard
 from latlab.market.wire.source import source_of
 from latlab.market.wire.targets import PITCH_TIME, FileTarget, Target
