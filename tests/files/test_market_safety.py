@@ -412,3 +412,17 @@ def test_symbols_and_damage_are_told_where_there_is_nothing_else_to_tell(
         main(["market", "snapshot", str(day), "--at", "10:00", "--symbols", "NOPE", "-o", out])
     assert left.value.code == 0
     assert "no symbol NOPE in the input" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [(), ("--lenient",)])
+def test_a_capture_without_packets_is_one_line_of_every_command(
+    tmp_path: Path, more: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(capture(1, b"", []))
+    for command in COMMANDS:
+        if command == "replay" and more:
+            continue
+        assert run(command, file, tmp_path, *more) in (1, 3)
+        assert "Traceback" not in (said := capsys.readouterr().err), command
+        assert said.startswith("latlab: "), command

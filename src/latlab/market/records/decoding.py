@@ -145,7 +145,7 @@ class _Decoder:
         if not messages and not found:
             found = [FeedError(0, f"it holds no messages ({source.framing})")]
         return Census(
-            dialect=DIALECTS["I" if transport is None else transport.dialect],
+            dialect=DIALECTS.get("I" if transport is None else transport.dialect, "unknown"),
             framing=source.framing,
             messages=messages,
             by_type={},
