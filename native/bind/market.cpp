@@ -259,6 +259,7 @@ void bind_records(nb::module_& m) {
       .def_prop_ro("messages", &RecordDecoder::messages)
       .def_prop_ro("unknown", &RecordDecoder::unknown)
       .def_prop_ro("malformed", &RecordDecoder::malformed)
+      .def_prop_ro("early_ends", &RecordDecoder::early_ends)
       .def_prop_ro("offset", &RecordDecoder::offset)
       .def("errors", [](const RecordDecoder& self) {
         std::vector<std::pair<std::uint64_t, std::string>> out;

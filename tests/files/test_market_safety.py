@@ -426,3 +426,21 @@ def test_a_capture_without_packets_is_one_line_of_every_command(
         assert run(command, file, tmp_path, *more) in (1, 3)
         assert "Traceback" not in (said := capsys.readouterr().err), command
         assert said.startswith("latlab: "), command
+
+
+@pytest.mark.parametrize("more", [(), ("--lenient",)])
+def test_messages_behind_an_end_of_session_are_damage_to_decode_too(
+    day: Path, tmp_path: Path, more: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, at = day.read_bytes(), 0
+    for _ in range(1_000):
+        at += 2 + int.from_bytes(data[at : at + 2], "big")
+    for name, made, status in (
+        ("middle", data[:at] + b"\0\0" + data[at:], 3),
+        ("end", data + b"\0\0", 0),
+        ("days", data + b"\0\0" + data, 0),
+    ):
+        file = tmp_path / name
+        file.write_bytes(made)
+        assert run("decode", file, tmp_path, *more) == status, name
+        assert ("zero lengths" in capsys.readouterr().err) == (status == 3), name

@@ -15,7 +15,8 @@
 namespace latlab::market {
 namespace {
 
-constexpr std::size_t kSlack = 64;  // a permutation loads and stores up to 64 bytes
+constexpr std::size_t kSlack = 64;        // a permutation loads and stores up to 64 bytes
+constexpr std::size_t kSystemEvent = 12;  // bytes of a system event, the shortest message
 
 struct Wire {
   const char* name;
@@ -290,11 +291,21 @@ std::uint8_t* RecordDecoder::place(std::size_t index, std::size_t size) {
   return column.bytes.data() + size * column.count++;
 }
 
+// What stands behind frames of length zero: another day's start of messages, or damage.
+void RecordDecoder::end_early(Bytes next) {
+  if (next.size() < 2 + kSystemEvent || (next[0] | next[1]) == 0) return;
+  const bool begins = next[1] == kSystemEvent && next[2] == 'S' && next[1 + kSystemEvent] == 'O';
+  early_ends_ += begins ? 0 : empty_;
+  empty_ = 0;
+}
+
 std::size_t RecordDecoder::run(Bytes frames) {
   if (dialect_ != 'I') return run_pitch(frames);
   const auto place = [this](const Plan& plan) { return this->place(plan.column, plan.size); };
   std::size_t at = 0;
   while (!stopped_) {
+    if (empty_ != 0) [[unlikely]]
+      end_early(frames.subspan(at));
     at +=
         loop(permutation_, frames.data() + at, frames.data() + frames.size(), offset_ + at, messages_, place);
     // Here stands a frame that is odd, or so near to the end that its bytes must be copied before they are
@@ -310,6 +321,8 @@ std::size_t RecordDecoder::run(Bytes frames) {
            place);
     } else if (frame.size != 0) {
       reject(frame);
+    } else {
+      ++empty_;
     }
     at += cursor.consumed();
   }

@@ -62,6 +62,8 @@ class RecordDecoder {
   [[nodiscard]] std::uint64_t messages() const noexcept { return messages_; }
   [[nodiscard]] std::uint64_t unknown() const noexcept { return unknown_; }
   [[nodiscard]] std::uint64_t malformed() const noexcept { return malformed_; }
+  // Of the empty frames of ITCH: with messages of the same day behind them.
+  [[nodiscard]] std::uint64_t early_ends() const noexcept { return early_ends_; }
   [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
   [[nodiscard]] const std::vector<TransportError>& errors() const noexcept { return errors_; }
   // Decode all of a buffer over and over into the same space, for measuring; returns a sum over the records.
@@ -70,6 +72,7 @@ class RecordDecoder {
  private:
   std::size_t run(Bytes frames);
   std::size_t run_pitch(Bytes frames);
+  void end_early(Bytes next);
   void reject(const itch::Frame& frame);
   void complain(std::uint64_t offset, std::string what);
   void jump(std::size_t bytes);
@@ -85,6 +88,8 @@ class RecordDecoder {
   std::uint64_t messages_ = 0;
   std::uint64_t unknown_ = 0;
   std::uint64_t malformed_ = 0;
+  std::uint64_t empty_ = 0;  // frames of length zero behind the last message
+  std::uint64_t early_ends_ = 0;
   Permutation permutation_;
   char dialect_;
   bool lenient_;

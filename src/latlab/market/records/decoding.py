@@ -155,6 +155,7 @@ class _Decoder:
             empty=0,
             malformed=0 if decoder is None else decoder.malformed,
             out_of_order=0,
+            early_ends=0 if decoder is None else decoder.early_ends,
             first_ns=0,
             last_ns=0,
             anomalies={},
