@@ -104,6 +104,11 @@ def test_what_can_not_be_simulated_says_why() -> None:
     assert "40 % of the threads' time" in why
 
 
+def test_of_a_program_that_was_hardly_seen_nothing_is_forecast() -> None:
+    short = replace(schedule(), ended_ns=3 * MS)
+    assert by_schedule(short, findings(), lambda line: None) == ((), "it was observed for 3 ms only")
+
+
 def test_a_lock_without_a_word_of_its_own_is_not_asked() -> None:
     def asked(address: int) -> list[str]:
         lock = LockUse("worker", address, 9, 9, 9, 0.9, ("worker",), ("worker",), ())

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from latlab.threads._analyse import analyse
+from latlab.threads._verdict import SHORTEST_S
 
-__all__ = ["analyse"]
+__all__ = ["SHORTEST_S", "analyse"]

@@ -21,9 +21,9 @@ from latlab.threads._code import asking, hottest
 from latlab.threads._limits import counted, described, late_of, load_of, lock_of, none_told, spun_lock
 from latlab.words import share
 
-__all__ = ["judge"]
+__all__ = ["SHORTEST_S", "judge"]
 
-_SHORTEST_S = 0.1
+SHORTEST_S = 0.1
 _UNSEEN = 0.25  # of the progress
 _CLEAR = 0.7  # of the leader's share: a runner-up above it is as good
 _ALIKE = 0.93  # of the leader's busy share
@@ -44,7 +44,7 @@ _RESAMPLES = 400
 def judge(facts: Facts) -> Limit:
     """The limit."""
     blame = facts.blame
-    if facts.schedule.seconds < _SHORTEST_S:
+    if facts.schedule.seconds < SHORTEST_S:
         return none_told(
             said(ThreadReason.TOO_SHORT, ns=facts.schedule.seconds * 1e9), said(ThreadReason.LONGER)
         )

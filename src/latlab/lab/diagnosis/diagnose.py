@@ -146,7 +146,7 @@ def _floor(application: Application, question: Question, tell: Tell) -> tuple[Fl
     floor = Floor(tuple(cpus), question.floor_s, lost, worst, sources, tuple(map(str, found.warnings)))
     return (
         floor,
-        f"the machine takes {share(lost, digits=3)} of the time, longest gap {duration(worst)}",
+        f"the machine takes {share(lost, digits=2)} of the time, longest gap {duration(worst)}",
     )
 
 

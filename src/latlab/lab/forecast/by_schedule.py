@@ -11,11 +11,13 @@ from latlab.lab.forecast.what_limits import with_limits
 from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
 from latlab.model.evidence.forecast import ForecastSaid, Withheld
 from latlab.model.evidence.said import said
+from latlab.model.evidence.threads import ThreadReason
 from latlab.model.schedule import Schedule, State, Wait
 from latlab.model.simulation import Scenario, ScheduleForecast, Simulated
 from latlab.model.threads import LimitKind, Role, ThreadFindings
 from latlab.schedule.simulation.forecast import forecast
 from latlab.schedule.simulation.steps import word_of
+from latlab.threads import SHORTEST_S
 
 __all__ = ["by_schedule", "scenarios_of"]
 
@@ -37,6 +39,8 @@ def by_schedule(
     """
     if schedule.left_out_ns:
         return (), f"of all that happened only the last {schedule.seconds:.1f} s are analysed"
+    if schedule.seconds < SHORTEST_S:
+        return (), said(ThreadReason.TOO_SHORT, ns=schedule.seconds * 1e9)
     asked = scenarios_of(schedule, found)
     if not asked:
         return (), said(Withheld.NOTHING_TO_ASK)

@@ -288,7 +288,7 @@ def _floor(page: Page, answer: Answer) -> None:
         page.section(
             "The machine's floor",
             f"Before the run, CPU {', '.join(map(str, floor.cpus))} for {floor.seconds:g} s each: "
-            f"{share(floor.share, digits=3)} of the time went into gaps, the longest of "
+            f"{share(floor.share, digits=2)} of the time went into gaps, the longest of "
             f"{duration(floor.worst_ns)}.",
             anchor="floor",
         )
