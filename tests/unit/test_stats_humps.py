@@ -41,6 +41,25 @@ def test_four_humps_are_found_where_four_are_planted() -> None:
     assert [round(h.at / 2) * 2 for h in find_humps(values).humps] == [0, 8, 20, 40]
 
 
+@pytest.mark.parametrize("count", [300, 500, 1000])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_second_path_of_a_few_of_not_many_values_is_a_hump(count: int, sign: int) -> None:
+    random = np.random.default_rng(count)
+    for _ in range(50):
+        few = round(0.05 * count)
+        values = np.append(random.normal(28, 2, count - few), random.normal(28 + sign * 150, 10, few))
+        humps = find_humps(values).humps
+        assert sorted(h.weight for h in humps) == [pytest.approx(0.05), pytest.approx(0.95)]
+
+
+@pytest.mark.parametrize("name", UNIMODAL)
+def test_a_tail_is_no_hump_by_a_gap(name: str) -> None:
+    random = np.random.default_rng(11)
+    for count in (60, 300, 2000):
+        alarms = sum(find_humps(UNIMODAL[name](random, count), alpha=1e-12).multimodal for _ in range(300))
+        assert alarms == 0
+
+
 def test_two_values_far_apart_are_two_humps() -> None:
     humps = find_humps(np.repeat([7000, 25000], [300, 700])).humps
     assert [(h.at, h.weight) for h in humps] == [(7000.0, 0.3), (25000.0, 0.7)]

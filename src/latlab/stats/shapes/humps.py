@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -13,6 +14,11 @@ from latlab.stats.shapes.dip import critical_dip, dip_p_value, dip_statistic
 __all__ = ["Hump", "Humps", "dip_p_value", "dip_statistic", "find_humps"]
 
 Floats = npt.NDArray[np.float64]
+
+
+# Values that are a hump of their own by the empty stretch before them: so many, and this part of all.
+_FEWEST_BEYOND = 12
+_LEAST_SHARE = 0.02
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,8 @@ def find_humps(
     pieces are the humps and its flattest pieces between them the valleys (P. L. Davies and A. Kovac, Local
     extremes,
     runs, strings and multiresolution, Annals of Statistics 29 (2001)). Nothing depends on a bandwidth or on
-    the unit, so a long tail isn't taken for humps.
+    the unit, so a long tail isn't taken for humps. A few per cent of not many values are too few for the dip:
+    they are a hump of their own where an empty stretch as wide as they are lies between them and the others.
 
     The p-value is that of independent values. Latencies that follow one another are alike; test a thinned
     series where that matters.
@@ -99,7 +106,32 @@ def find_humps(
     dip = dip_statistic(x)
     p_value = dip_p_value(dip, x.size)
     cuts = _valleys(x, min(critical_dip(alpha, x.size), 0.95 * dip)) if p_value <= alpha else []
+    cuts = sorted([*cuts, *_wide_gaps(x, cuts)])
     return Humps(_between(every, x, cuts), dip, p_value, int(x.size), alpha)
+
+
+def _wide_gaps(x: Floats, cuts: list[float]) -> list[float]:
+    """The middle of an empty stretch that is as wide as the values beyond it, and as most of the others.
+
+    Of an exponential tail's last k values that is so once in binomial(2 k - 1, k) series, 1.4 million for the
+    fewest that count here (their distances are independent: Renyi 1953); a heavier tail's are further apart.
+    """
+    least = max(_FEWEST_BEYOND, math.ceil(_LEAST_SHARE * x.size))
+    if x.size < 2 * least:
+        return []
+    found = []
+    for sign in (1.0, -1.0):
+        ordered = np.sort(sign * x)
+        at = np.arange(x.size // 2, x.size - least + 1)  # the first value beyond
+        gap = ordered[at] - ordered[at - 1]
+        for first in at[(gap > 0) & (gap >= ordered[-1] - ordered[at])].tolist():
+            low, high = ordered[int(0.05 * first)], ordered[int(0.95 * (first - 1))]
+            between = ordered[first] - ordered[first - 1]
+            middle = sign * float(ordered[first] + ordered[first - 1]) / 2
+            if between >= high - low and not any(abs(cut - middle) <= between / 2 for cut in cuts):
+                found.append(middle)
+                break
+    return found
 
 
 def _between(every: Floats, x: Floats, cuts: list[float]) -> tuple[Hump, ...]:
