@@ -99,3 +99,22 @@ def test_a_study_of_such_a_stub_is_refused(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text('component = "work:step"\nmutates = ["no such"]\n')
     done = study(tmp_path)
     assert (done.returncode, "names of arguments" in done.stderr) == (1, True), done.stderr
+
+
+def test_a_command_that_is_never_called_is_not_validated() -> None:
+    validate = [sys.executable, "-m", "latlab", "stubs", "validate", "--kind", "command", "--component"]
+    done = subprocess.run([*validate, "nosuch", "--", "sh", "-c", "seq 3"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "'nosuch' is never called by the command; is it found through PATH?" in done.stderr
+    done = subprocess.run([*validate, "seq", "--", "sh", "-c", "seq 3"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_a_command_changes_besides_its_output_is_told_in_its_own_words(tmp_path: Path) -> None:
+    validate = [sys.executable, "-m", "latlab", "stubs", "validate", "--kind", "command", "--component"]
+    script = "rm -f a; tee a </dev/null >/dev/null; ls"
+    done = subprocess.run(
+        [*validate, "tee", "--", "sh", "-c", script], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 1
+    assert "files that a command writes are not made again" in done.stdout

@@ -254,6 +254,11 @@ class Lab:
         what = "as it is" if mode == "original" else f"under the study, {mode}"
         return f"the command did not end within {self.limit_s():.0f} s ({what})"
 
+    @property
+    def rows_file(self) -> Path:
+        """What the calls of a command leave, a row each; it is not there where none was made."""
+        return self.folder / "state.rows"
+
     def require_recorded(self) -> None:
         """Refuse what could not be recorded, even where the command went on.
 
@@ -284,12 +289,12 @@ class Lab:
 
     def measure(self) -> Units:
         """Run once, and measure every call of the component; empty where it is never called."""
-        for old in (*self.state.glob("*.times"), self.folder / "state.rows"):
+        for old in (*self.state.glob("*.times"), self.rows_file):
             old.unlink(missing_ok=True)
         shutil.rmtree(self.folder / "state.d", ignore_errors=True)
         self.run("measure")
         if self.plan.kind == "command":
-            return _units_of_commands(self.folder / "state.rows")
+            return _units_of_commands(self.rows_file)
         return self._units("times")
 
     def spent(self) -> Units:

@@ -188,7 +188,8 @@ def _require_same(lab: _lab.Lab) -> str:
     other = _outside.output_differs(lab)
     if other is not None:
         raise LatlabError(
-            f"the stub of {lab.plan.component} changes more than its time: {other}", remedy=_outside.STATE
+            f"the stub of {lab.plan.component} changes more than its time: {other}",
+            remedy=_outside.STATE[lab.plan.kind],
         )
     changes = _outside.changes_of(lab)
     return _outside.told(changes) if changes.lost else ""
@@ -199,11 +200,7 @@ def _measure(lab: _lab.Lab, until: float) -> _lab.Units:
     lab.gauge()
     measured = [lab.measure()]
     if not measured[0]:
-        hint = {
-            "python": "is its module imported so? A function of the script itself needs the decorator",
-            "c++": "does the program include <latlab/stub.hpp> and name it so?",
-            "command": "is it found through PATH?",
-        }[lab.plan.kind]
+        hint = _outside.NEVER_CALLED[lab.plan.kind]
         raise UsageError(f"'{lab.plan.component}' is never called by the command", remedy=hint)
     longest = 0.0
     while len(measured) < _MEASURED or (len(measured) < 2 * _MEASURED and time.monotonic() + longest < until):

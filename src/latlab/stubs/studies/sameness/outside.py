@@ -21,8 +21,19 @@ from latlab.stubs.studies import runner as _lab
 from latlab.stubs.studies.question import StudyPlan
 from latlab.stubs.studies.sameness import same as _same
 
-#: What to do where a stub lets a change of state go.
-STATE = 'what a call changes is kept where it is named: @component(mutates=("self",)), or any other argument'
+#: What to do where a stub lets a change of state go, by the component's kind.
+STATE = {
+    "python": "what a call changes is kept where it is named: "
+    '@component(mutates=("self",)), or any other argument',
+    "c++": "what a call changes is kept where it is part of the result: return it from the component, too",
+    "command": "files that a command writes are not made again: let it write to its output",
+}
+#: Why a component may never be called, by its kind.
+NEVER_CALLED = {
+    "python": "is its module imported so? A function of the script itself needs the decorator",
+    "c++": "does the program include <latlab/stub.hpp> and name it so?",
+    "command": "is it found through PATH?",
+}
 _PASSES = 3  # recordings in which changes are looked for: a place that is kept may show another
 
 
@@ -153,18 +164,16 @@ def recorded(lab: _lab.Lab) -> dict[str, list[_trace.Definition]]:
                 f"the command failed with exit code {done.returncode} while recording: {last_said(done)}"
             )
         lab.require_recorded()
-    if lab.plan.kind == "command":
-        return {}
-    found = {path.stem: _trace.read(path) for path in sorted(lab.state.glob("*.trace"))}
+    by_call = lab.plan.kind == "command"  # each call is a process of its own, and leaves a row
+    found = {} if by_call else {path.stem: _trace.read(path) for path in sorted(lab.state.glob("*.trace"))}
     found = {
         process: definitions
         for process, definitions in found.items()
         if any(definition.name == lab.plan.component for definition in definitions)
     }
-    if not found:
+    if not (lab.rows_file.exists() if by_call else found):
         raise UsageError(
-            f"'{lab.plan.component}' is never called by the command",
-            remedy="is its module imported so? A function of the script itself needs the decorator",
+            f"'{lab.plan.component}' is never called by the command", remedy=NEVER_CALLED[lab.plan.kind]
         )
     return found
 
@@ -270,10 +279,7 @@ def replay(
                 done, original, lambda: _same.output_of(command, lab.original, stdin=stdin)
             )
     if calls == 0 and done.code == 0:
-        raise UsageError(
-            f"'{name}' is never called by the command",
-            remedy="is its module imported so? A function of the script itself needs the decorator",
-        )
+        raise UsageError(f"'{name}' is never called by the command", remedy=NEVER_CALLED["python"])
     if left and done.code == 0:
         raise LatlabError(
             f"{name}: called less often than it was recorded ({left} results are left)",

@@ -76,7 +76,7 @@ def validate(
     if changes.kept:
         verdict = said(ValidationSaid.SAME_KEEPING, name=name, kept=_outside.told(changes))
     if other is not None:
-        verdict = said(ValidationSaid.OTHERWISE, name=name, difference=other, state=STATE)
+        verdict = said(ValidationSaid.OTHERWISE, name=name, difference=other, state=STATE[kind])
     if done.returncode != 0:
         verdict = said(ValidationSaid.FAILS, name=name, status=done.returncode, last=last_said(done))
     elif left:
