@@ -23,7 +23,7 @@ from market_framings import capture, mold
 
 from latlab.cli._main import main
 from latlab.errors import InputError
-from latlab.market import census, generate, inside, read, read_events, snapshot, stats, trades
+from latlab.market import census, generate, inside, lobster, read, read_events, snapshot, stats, trades
 
 # What each command needs behind FILE to write OUT.
 COMMANDS = {
@@ -345,6 +345,7 @@ def test_the_greatest_rate_counts_the_events_of_the_last_instant(tmp_path: Path)
         (["snapshot", "--at", "ten", "-o", "a.csv"], "HH:MM:SS"),
         (["trades", "-o", "a.xlsx"], "not the name of a table"),
         (["inside", "-o", "a.h5"], "not the name of a table"),
+        (["inside", "-o", "a.parquet.gz"], "not the name of a table"),
         (["decode", "-o", "-"], "give -o a name"),
         (["snapshot", "-o", "a.csv"], "give one of"),
         (["snapshot", "--every", "often", "-o", "a.csv"], "often"),
@@ -444,3 +445,25 @@ def test_messages_behind_an_end_of_session_are_damage_to_decode_too(
         file.write_bytes(made)
         assert run("decode", file, tmp_path, *more) == status, name
         assert ("zero lengths" in capsys.readouterr().err) == (status == 3), name
+
+
+def test_a_symbol_that_is_not_there_leaves_no_folder_behind(day: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no symbol NOPE"):
+        lobster(day, tmp_path / "made", symbol="NOPE")
+    assert not (tmp_path / "made").exists()
+    (tmp_path / "there").mkdir()
+    with pytest.raises(InputError, match="has no symbol NOPE"):
+        lobster(day, tmp_path / "there", symbol="NOPE")
+    assert (tmp_path / "there").exists()
+
+
+@pytest.mark.parametrize("command", ["trades", "inside", "bars"])
+def test_a_reader_that_has_seen_enough_is_no_error(day: Path, command: str) -> None:
+    more = ["--every", "1s"] if command == "bars" else []
+    line = [sys.executable, "-m", "latlab", "market", command, str(day), *more, "-o", "-"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as gone:
+        done = subprocess.run(line, stdout=gone, stderr=subprocess.PIPE, text=True, check=False, timeout=100)
+    assert "Broken pipe" not in done.stderr
+    assert done.returncode == 0, done.stderr

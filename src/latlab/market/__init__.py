@@ -27,7 +27,7 @@ from latlab.market.delays.lags import lag_histogram, window_delay
 from latlab.market.files.generate import generate
 from latlab.market.files.output import guard
 from latlab.market.files.session_date import date_of
-from latlab.market.files.table_output import TableOutput, table_kind, write_table
+from latlab.market.files.table_output import TableOutput, table_kind, write_table, write_tables
 from latlab.market.records.decoding import decode, read, read_events
 from latlab.market.records.layouts import (
     EVENT_KINDS,
@@ -105,4 +105,5 @@ __all__ = [
     "write_inside",
     "write_stats",
     "write_table",
+    "write_tables",
 ]

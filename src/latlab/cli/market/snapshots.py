@@ -16,7 +16,7 @@ from latlab.cli.market._options import (
     selecting,
     time_of,
 )
-from latlab.errors import InputError, UsageError
+from latlab.errors import UsageError
 
 if TYPE_CHECKING:
     from latlab.model.market import Census
@@ -67,7 +67,7 @@ def snapshot(
         write_table(table, output)
         say(f"latlab: wrote {table.num_rows:,} levels to {output}")
         return conclude(census[0])
-    from latlab.market import TableOutput, snapshot_stream
+    from latlab.market import snapshot_stream, write_tables
 
     tables = snapshot_stream(
         file,
@@ -77,13 +77,8 @@ def snapshot(
         tell=census.append,
         **chosen,
     )
-    try:
-        with TableOutput(output) as written:
-            for table in tables:
-                written.write(table)
-    except OSError as error:
-        raise InputError(output, f"can't be written: {error.strerror or error}") from error
-    say(f"latlab: wrote {written.rows:,} rows to {output}")
+    rows = write_tables(tables, output)
+    say(f"latlab: wrote {rows:,} rows to {output}")
     return conclude(census[0])
 
 

@@ -6,6 +6,7 @@ lines belong together.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import date
 from os import PathLike
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy as np
 from latlab._core.market import Pipeline
 from latlab.errors import InputError, UsageError
 from latlab.market.books.passes import MAX_NS, Input, Tell, absent, check_period, refuse, run, tell_census
-from latlab.market.files.output import create, guard
+from latlab.market.files.output import create, guard, unwritable
 from latlab.market.files.session_date import date_of
 from latlab.market.wire.source import source_of
 
@@ -69,6 +70,7 @@ def lobster(
     guard([path], files)
     pipeline = Pipeline.lobster(source.framing, lenient, levels, [symbol], from_ns, to_ns)
     lines = 0
+    new = not target.exists()
     try:
         target.mkdir(parents=True, exist_ok=True)
         with create(files[0]) as messages, create(files[1]) as books:
@@ -84,8 +86,13 @@ def lobster(
             refuse(source, found, lenient)
             if missing := absent(pipeline, (symbol,)):
                 raise InputError(source.path, f"has no symbol {missing[0]}")
-    except OSError as error:
-        raise InputError(target, f"can't be written: {error.strerror or error}") from error
+    except BaseException as error:
+        if new:
+            with suppress(OSError):
+                target.rmdir()
+        if isinstance(error, OSError):
+            raise unwritable(target, error) from error
+        raise
     tell_census(found, tell)
     return files[0], files[1], lines
 

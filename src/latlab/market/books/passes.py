@@ -15,7 +15,7 @@ import numpy as np
 from latlab._core.market import Pipeline
 from latlab.errors import InputError, UsageError
 from latlab.market.files.open import Source
-from latlab.market.files.output import TextOutput, guard
+from latlab.market.files.output import TextOutput, guard, unwritable
 from latlab.market.files.parts import OneParquet
 from latlab.market.files.session_date import date_of, with_time
 from latlab.market.files.table_output import TableOutput, table_kind
@@ -265,7 +265,7 @@ def write_inside(
                 found = run(source, pipeline, lenient, lambda: other.write(changes()))
                 refuse(source, found, lenient)
     except OSError as error:
-        raise InputError(target, f"can't be written: {error.strerror or error}") from error
+        raise unwritable(target, error) from error
     refuse(source, found, lenient, kept=kept)
     found = replace(found, absent=absent(pipeline, symbols))
     return Written(pipeline.changes(), found, pipeline.side_counts())
@@ -274,11 +274,9 @@ def write_inside(
 def _kind_of(output: str | PathLike[str]) -> str:
     """Lines of text, but by the names of tables those."""
     name = Path(output).name
-    if (
-        name == "-"
-        or Path(name).suffix in ("", ".txt")
-        or (name.endswith((".gz", ".zst")) and ".csv" not in name)
-    ):
+    packed = Path(name).suffix in (".gz", ".zst")
+    inner = Path(name).with_suffix("").suffix if packed else Path(name).suffix
+    if name == "-" or inner in ("", ".txt") or (packed and inner not in (".csv", ".parquet", ".feather")):
         return "text"
     return table_kind(output)
 

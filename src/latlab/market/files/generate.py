@@ -6,8 +6,8 @@ from os import PathLike
 from pathlib import Path
 
 from latlab._core.market import MAX_SYMBOLS, Generator
-from latlab.errors import InputError, UsageError
-from latlab.market.files.output import create
+from latlab.errors import UsageError
+from latlab.market.files.output import create, unwritable
 
 _CHUNK_BYTES = 4 << 20
 
@@ -46,5 +46,5 @@ def generate(
                 file.write(chunk)
                 size += len(chunk)
     except OSError as error:
-        raise InputError(path, f"can't be written: {error.strerror or error}") from error
+        raise unwritable(path, error) from error
     return size

@@ -11,10 +11,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from latlab.errors import UsageError
+from latlab.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     pass
+
+
+def unwritable(path: str | os.PathLike[str], error: OSError) -> Exception:
+    """What to raise of an output that can't be written; of standard output whose reader has gone, that."""
+    if os.fspath(path) == "-" and isinstance(error, BrokenPipeError):
+        return error
+    return InputError(path, f"can't be written: {error.strerror or error}")
 
 
 def guard(inputs: Sequence[object], outputs: Sequence[object]) -> None:

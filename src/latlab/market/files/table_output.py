@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from latlab.errors import InputError, UsageError
-from latlab.market.files.output import create
+from latlab.errors import UsageError
+from latlab.market.files.output import create, unwritable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,8 +77,8 @@ def table_kind(path: str | os.PathLike[str]) -> str:
     return kind
 
 
-def write_table(table: pa.Table, path: Path) -> None:
-    """A whole table as Parquet, Feather or CSV, by the name.
+def write_tables(tables: Iterable[pa.Table], path: Path) -> int:
+    """Tables, one behind the other, as Parquet, Feather or CSV, by the name; their rows.
 
     Raises:
         UsageError: the name is of no such kind.
@@ -85,6 +86,13 @@ def write_table(table: pa.Table, path: Path) -> None:
     """
     try:
         with TableOutput(path) as output:
-            output.write(table)
+            for table in tables:
+                output.write(table)
     except OSError as error:
-        raise InputError(path, f"can't be written: {error.strerror or error}") from error
+        raise unwritable(path, error) from error
+    return output.rows
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """A whole table, as `write_tables` does."""
+    write_tables([table], path)

@@ -14,7 +14,7 @@ from latlab._core.market import Pipeline, RecordDecoder, Transport
 from latlab.errors import InputError, UsageError
 from latlab.market.books.passes import DIALECTS, Input, Tell, census_of, refuse, tell_census
 from latlab.market.files.open import Source
-from latlab.market.files.output import guard
+from latlab.market.files.output import guard, unwritable
 from latlab.market.files.parts import OneParquet, PartsByKind
 from latlab.market.files.table_output import table_kind
 from latlab.market.records.layouts import (
@@ -294,4 +294,4 @@ def decode(
                     parts.write(kind, table)
         return parts.rows
     except OSError as error:
-        raise InputError(target, f"can't be written: {error.strerror or error}") from error
+        raise unwritable(target, error) from error

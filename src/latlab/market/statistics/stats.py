@@ -18,7 +18,7 @@ import numpy.typing as npt
 from latlab._core.market import Pipeline
 from latlab.errors import InputError, MissingExtraError, UnavailableError, UsageError
 from latlab.market.books.passes import refuse, run
-from latlab.market.files.output import create
+from latlab.market.files.output import create, unwritable
 from latlab.market.wire.source import source_of
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def write_stats(statistics: Statistics, output: str | PathLike[str]) -> None:
         with create(Path(output)) as file:
             file.write(stats_csv(statistics).encode())
     except OSError as error:
-        raise InputError(output, f"can't be written: {error.strerror or error}") from error
+        raise unwritable(output, error) from error
 
 
 def stats_archive(

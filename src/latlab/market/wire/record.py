@@ -8,9 +8,8 @@ from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
 
-from latlab.errors import InputError
 from latlab.market.books.passes import census, write_inside
-from latlab.market.files.output import create, guard
+from latlab.market.files.output import create, guard, unwritable
 from latlab.market.wire.addresses import UdpAddress
 from latlab.market.wire.receive import LiveSource
 from latlab.model.market import Census
@@ -48,7 +47,7 @@ def receive(
             try:
                 copy = _Copy(stack.enter_context(create(Path(output))))
             except OSError as error:
-                raise InputError(output, f"can't be written: {error.strerror or error}") from error
+                raise unwritable(output, error) from error
         source = LiveSource(address, copy=copy)
         started(source)
         # What a torn network brings is not the fault of a file that somebody could mend: it is counted.
