@@ -74,6 +74,9 @@ def test_a_report_names_every_recording_and_draws_what_belongs_together(tmp_path
     page = (tmp_path / "report" / "systems.html").read_text()
     assert "rate-1000" in page
     assert "rate-2000" in page
+    assert "p99 from " in page
+    assert "(rate-1000) to " in page
+    assert "µ" not in (tmp_path / "report" / "systems.gp").read_text()
     rows = (tmp_path / "report" / "p50-against-load.dat").read_text().splitlines()
     assert [row.split()[0] for row in rows[1:]] == ["1000", "2000"]
 

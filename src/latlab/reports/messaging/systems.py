@@ -141,8 +141,17 @@ def _throughput(one: Kept) -> float | None:
     return one.result.receiving_throughput.messages_per_s
 
 
+def _title(kept: Sequence[Kept]) -> str:
+    """Between which p99 the recordings lie; which is faster, single recordings don't decide."""
+    known = [(value, one.name) for one in kept if (value := _latency("p99")(one)) is not None]
+    if len(known) < 2:
+        return "Messaging, side by side"
+    (low, fast), (high, slow) = min(known), max(known)
+    return f"p99 from {duration(low)} ({fast}) to {duration(high)} ({slow})"
+
+
 def _page(path: Path, kept: Sequence[Kept]) -> Path:
-    page = Page("Messaging, side by side", f"{len(kept)} recordings, latencies from the intended time")
+    page = Page(_title(kept), f"{len(kept)} recordings, latencies from the intended time")
     doubted = [one.name for one in kept if one.result.verdict.doubts]
     said = f"{len(doubted)} of {len(kept)} are not trustworthy: {', '.join(doubted)}." if doubted else ""
     page.verdict(said or f"All {len(kept)} recordings are trustworthy.", "warn" if doubted else "good")
@@ -205,12 +214,12 @@ def _figures(kept: Sequence[Kept]) -> list[tuple[str, str, str, list[Any]]]:
     """(title, x, y, series) of every curve over several recordings."""
     paced = [one for one in kept if one.result.settings.load in ("rate", "poisson")]
     found = [
-        (f"{q} against load.", "messages/s", "latency, us", _against(paced, "rate_hz", _latency(q), 1e3))
+        (f"{q} against load.", "messages/s", "latency, µs", _against(paced, "rate_hz", _latency(q), 1e3))
         for q in _QUANTILES
     ]
     found.append(("Throughput against size.", "bytes", "messages/s", _against(kept, "size", _throughput)))
     cpu = _against(kept, "size", lambda one: one.result.cpu.total, 1e3)
-    found.append(("CPU a message against size.", "bytes", "us", cpu))
+    found.append(("CPU a message against size.", "bytes", "µs", cpu))
     return found
 
 
@@ -222,7 +231,7 @@ def _gnuplot(folder: Path, kept: Sequence[Kept]) -> list[Path]:
     tails = _tails(kept)
     plots: list[tuple[str, str, str, Any]] = [("nines", "1 / (1 - quantile)", "latency, us", tails)]
     for title, x, y, series in _figures(kept):
-        plots.append((title.rstrip(".").lower().replace(" ", "-"), x, y, series))
+        plots.append((title.rstrip(".").lower().replace(" ", "-"), x, y.replace("µ", "u"), series))
     written = []
     for name, x, y, series in plots:
         if not series:
