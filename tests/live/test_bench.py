@@ -151,9 +151,10 @@ def test_a_fixture_is_measured_for_each_of_its_parameters_without_a_mean(folder:
     assert summary["count"] == 60
     assert 0 < summary["min"] <= summary["p50"] <= summary["max"]
     # A batch of an operation so short has runs beside it that are timed one by one, enough for a tail.
-    assert found[0]["one_by_one"] >= 1000
+    assert found[0]["one_by_one"] >= 200
     assert summary["p75"] > 0
-    assert 0 < summary["p99.9"] <= summary["max"]
+    assert 0 < summary["p90"] <= summary["p99"] <= summary["max"]
+    assert (summary["p99.9"] is None) == (found[0]["one_by_one"] < 1000)
     single = document(bench(folder, "run", "fixtures.py:Sum", "--batch", "1", "--json", *FEW))["benchmarks"]
     assert (single[0]["one_by_one"], single[0]["summary"]["p99.9"]) == (0, None)
     assert "mean" in measured(folder, "fixtures.py:function", "--mean")["summary"]
