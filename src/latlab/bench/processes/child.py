@@ -204,6 +204,7 @@ def main() -> int:
         before, policy = os.sched_getaffinity(0), os.sched_getscheduler(0)
         gc.collect()
         gc.disable()  # a collection is the work of all that ran before, as in timeit
+        moved += scattered(config.get("layout", 0))  # what was freed since would be used again where it was
         out = measure(target, config)
         if os.sched_getaffinity(0) != before:
             say("the fixture changed its own affinity")
