@@ -794,6 +794,19 @@ def test_a_function_with_spin_in_its_name_may_work() -> None:
     assert (found.limit.kind, found.limit.name.split(" ")[0]) == (LimitKind.THREAD, "carrier")
 
 
+def test_samples_without_a_name_count_beside_those_with_one() -> None:
+    made = Made()
+    made.thread("app")
+    works = made.thread("presser")
+    made.run(works, 0, 1000)
+    made.stack(works, "", times=95)  # code that was made at run time
+    made.stack(works, "signal_next", times=5)
+    made.frames[0] = Frame("", "", 0)
+    role = next(one for one in found_in(made).roles if one.name.startswith("presser"))
+    assert [(one.function, one.share) for one in role.code] == [("signal_next", 0.05)]
+    assert "mostly in" not in found_in(made).limit.sentence
+
+
 def test_two_threads_in_one_spin_lock_of_a_library_wait_for_a_lock() -> None:
     made = Made()
     threads = [made.thread("app"), made.thread("worker-1"), made.thread("worker-2")]

@@ -70,7 +70,7 @@ def hottest(schedule: Schedule, threads: Iterable[int], *, running: bool = True)
         key = (_function(frame), frame.file or frame.module)
         places[key] += number
         lines.setdefault(key, Counter())[frame.line] += number
-    total = sum(places.values())
+    total = max(1, int(counts.sum()))  # what runs without a name, as code made at run time, included
     return tuple(
         Code(function, file, lines[function, file].most_common(1)[0][0], number / total)
         for (function, file), number in places.most_common(_MOST_CODE)
