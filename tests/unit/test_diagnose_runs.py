@@ -245,6 +245,27 @@ def test_a_points_throughput_is_that_of_the_curve_of_all_points() -> None:
     assert rate.low <= 50_000  # as its own runs gave
 
 
+def test_a_curve_hides_no_stub_that_changes_the_pipeline() -> None:
+    # Stubbed an event takes 22 µs in place of 20: at 20 % nothing is gained, as without a curve.
+    costs = {0.0: 22.0, 0.2: 20.0, 0.5: 16.0, 1.0: 10.0}
+    found = stubs.forecast(
+        [{s: (1 + 0.002 * turn) * 1e6 / us for s, us in costs.items()} for turn in (0, 1, -1)],
+        name="book",
+        baseline=[50_000.0, 50_100.0, 49_900.0],
+        better="more",
+        what="throughput",
+    )
+    measured: dict[float | None, ForecastPoint] = {
+        s: ForecastPoint(s, s, 3, capacity_hz=Interval(1e6 / us)) for s, us in [(None, 20.0), *costs.items()]
+    }
+
+    fitted = on_the_curve(measured, found)
+
+    rate = fitted[0.2].capacity_hz
+    assert rate is not None
+    assert 49_000 < rate.value < 52_000  # the curve alone, which is without the stub's own time: 55,500
+
+
 @pytest.mark.parametrize(("faster_ms", "rough"), [(7.8, True), (6.0, False)])
 def test_a_tail_that_seems_longer_with_a_faster_stage_is_told_as_too_rough(
     faster_ms: float, rough: bool

@@ -17,6 +17,7 @@ from latlab.stats.quantiles import nearest_rank
 
 __all__ = ["mean_interval", "on_the_curve", "pooled", "quantile_interval"]
 
+_HALF_95 = 1.96  # standard errors, to either side of what is estimated
 _OUTSIDE = 0.05  # how often an interval may miss
 # The range of two or three normal values, in standard deviations: root mean square of two, mean of three.
 _RANGE = {2: 2**0.5, 3: 1.693}
@@ -97,19 +98,24 @@ def on_the_curve(
     """The points with the throughput of the curve that the runs of all points were fitted by.
 
     A point of few runs is known to some 5 %, and a fifth of a stage's service often gains no more. Its
-    interval holds what its own runs gave as well. The stub at 0 % stays as it was measured: it is held
-    against the unmodified pipeline.
+    interval holds what its own runs gave as well. The stub at 0 % stays as it was measured, and the others
+    keep what the stub itself changes, which the curve is without: the null test holds one against the other.
     """
     base = points[None].capacity_hz
     if found.component_class == "none" or base is None:
         return dict(points)
     gains = {one.speedup: one for one in found.curve}
+    error = (found.drift_interval[1] - found.drift_interval[0]) / 2 / _HALF_95
+    certain = found.drift * max(0.0, 1 - (error / found.drift) ** 2) if found.drift else 0.0
     fitted = dict(points)
     for key, point in points.items():
         own, on_curve = point.capacity_hz, gains.get(key) if key else None
         if own is None or on_curve is None:
             continue
-        value, low, high = (base.value / max(1e-9, 1 - gain) for gain in (on_curve.gain, *on_curve.interval))
+        stub = certain * (1 - on_curve.speedup)
+        value, low, high = (
+            base.value / max(1e-9, 1 - gain + stub) for gain in (on_curve.gain, *on_curve.interval)
+        )
         rate = Interval(
             value, min(low, own.value, own.low or own.value), max(high, own.value, own.high or own.value)
         )
