@@ -54,8 +54,8 @@ class RunDoubt(Kind):
     ENDED = "the command ended with status {status}"
     NO_LIMIT = "no limit is named: {why}"
     NOT_SHORT = (
-        "its queues say that CPUs are short, but its threads were without one {waits:share} of "
-        "the time that its progress took"
+        "its queues say that CPUs are short; what its threads do does not agree: they were without one "
+        "{waits:share} of the time that its progress took"
     )
     STOPPED_OR_WAITED = (
         "{stage} took nothing until the end, but its thread was runnable without a CPU "
