@@ -98,7 +98,8 @@ def _labelled(forecast: Forecast) -> str:
         return " (By a queue model fitted to the observation: computed, not measured.)"
     if forecast.method == "schedule":
         return " (Computed by a simulation of what its threads were seen to do, not measured.)"
-    return f" (Measured: the stage stubbed, {forecast.rounds} rounds beside the unmodified pipeline.)"
+    rounds = f"{forecast.rounds} rounds beside the unmodified pipeline"
+    return f" (Measured: the stage stubbed, {rounds}; the figures are those rounds', not the observed run's.)"
 
 
 def _floor(answer: Answer) -> str:
