@@ -3,7 +3,7 @@
 // Nothing of latlab is in them. Threads are pthreads with a function of their own, so that a name can be
 // told; work is a calibrated loop, so that it costs the same when the thread is preempted.
 //
-// Over 500 lines: one program, so that whatever is planted has the same name, build and helpers.
+// Over 400 lines: one program, so that whatever is planted has the same name, build and helpers.
 
 #include <fcntl.h>
 #include <netinet/in.h>

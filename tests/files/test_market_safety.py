@@ -1,4 +1,7 @@
-"""No command of market destroys an input, or passes damage for success."""
+"""No command of market destroys an input, or passes damage for success.
+
+Over 400 lines: one small day, and a test of each way to lose it or to be told nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+// Over 400 lines: one ring of samples from its opening to its last, read without allocation.
 #include "system/stack_sampler.hpp"
 
 #include <linux/perf_event.h>

@@ -1,0 +1,149 @@
+"""What is limited by CPUs, by a quota, or by who else has them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.threads_made import MS, Made, found_in, named_in
+
+from latlab.model.schedule import Source, Wait
+from latlab.model.threads import LimitKind
+from latlab.threads import analyse
+
+
+def test_a_thread_that_has_no_cpu_half_of_the_time_is_limited_by_the_neighbour() -> None:
+    made = Made()
+    made.without_cpu(made.thread("app"), 5)
+    made.foreign += [(0, (at + 5) * MS, (at + 10) * MS, 9) for at in range(0, 1000, 10)]
+    limit = found_in(made).limit
+    assert limit.kind is LimitKind.CPU
+    assert "neighbour" in limit.name
+
+
+def test_more_threads_than_cpus_are_limited_by_the_cpus() -> None:
+    made = Made()
+    made.thread("app")
+    for thread in [made.thread(f"worker-{i}") for i in range(4)]:
+        for i in range(50):
+            early = (thread % 2) * 10
+            made.run(thread, 20 * i + early, 20 * i + early + 10)
+            at = 20 * i + 10 - early
+            made.ready(thread, at, at + 10)
+    assert named_in(made) == (LimitKind.CPU, "CPUs")
+
+
+def competing(*shares: tuple[float, float]) -> Made:
+    """Workers on two CPUs: of each the shares that it runs and that it has no CPU; else it sleeps."""
+    made = Made()
+    made.thread("app")
+    for ran, ready in shares:
+        thread = made.thread(f"worker-{len(made.names)}")
+        for i in range(33):
+            at, on, off = 30 * i, 30 * ran, 30 * (ran + ready)
+            made.run(thread, at, at + on)
+            made.ready(thread, at + on, at + off)
+            if off < 30:
+                made.wait(thread, at + off, at + 30, on=Wait.TIMER, source=Source.TIMER)
+    return made
+
+
+def test_as_many_threads_that_compute_as_there_are_cpus_limit_and_not_the_cpus() -> None:
+    assert named_in(competing((0.78, 0.22), (0.78, 0.22), (0.25, 0.02))) == (LimitKind.THREAD, "worker")
+
+
+def test_where_a_cpu_and_a_faster_thread_would_both_help_neither_is_named() -> None:
+    limit = found_in(competing(*[(0.64, 0.22)] * 3)).limit
+    assert limit.kind is LimitKind.UNKNOWN
+    assert "another CPU or a faster 3 × worker would help" in limit.sentence
+
+
+def test_a_housekeeper_that_sleeps_beside_those_that_work_does_not_limit() -> None:
+    made = Made()
+    main, keeper = made.thread("app"), made.thread("keeper")
+    workers = [made.thread("left"), made.thread("right")]
+    made.wait(main, 0, 1000, keeper, item=1)
+    made.wait(keeper, 0, 999, on=Wait.TIMER, source=Source.TIMER)
+    made.run(keeper, 999, 1000)
+    for worker in workers:
+        made.run(worker, 0, 450)
+        made.wait(worker, 450, 1000, keeper, item=8192)
+    limit = found_in(made).limit
+    assert limit.kind is LimitKind.UNKNOWN
+    assert "they hardly depend on it" in limit.sentence
+
+
+@pytest.mark.parametrize(("busy", "kind"), [(False, LimitKind.PROCESS), (True, LimitKind.CPU)])
+def test_a_cpu_that_wakes_up_for_a_thread_is_no_lack_of_cpus(busy: bool, kind: LimitKind) -> None:
+    made = Made()
+    client, server = made.thread("client"), made.thread("server", pid=200)
+    for at in range(0, 1000, 10):
+        made.wait(client, at, at + 7, server, on=Wait.SOCKET)
+        made.ready(client, at + 7, at + 9)
+        made.run(client, at + 9, at + 10)
+        made.ready(server, at, at + 3)
+        made.run(server, at + 3, at + 7)
+        made.wait(server, at + 7, at + 10, client, on=Wait.SOCKET)
+        if busy:
+            made.foreign += [(0, at * MS, (at + 3) * MS, 9), (0, (at + 7) * MS, (at + 9) * MS, 9)]
+    assert found_in(made).limit.kind is kind
+
+
+def test_a_lack_of_cpus_that_nobody_was_seen_to_cause_has_no_name() -> None:
+    made = Made()
+    made.without_cpu(made.thread("app"), 5)
+    limit = found_in(made).limit
+    assert limit.kind is LimitKind.UNKNOWN
+    assert "who had them was not seen" in limit.sentence
+
+
+def test_a_quota_is_told_from_a_neighbour() -> None:
+    made = Made()
+    made.turns(made.thread("app"), 30, period=100, on=Wait.THROTTLED, source=Source.TIMER)
+    assert named_in(made) == (LimitKind.CPU, "CPU quota")
+
+
+def test_of_two_equal_stages_the_one_without_a_cpu_is_not_named_for_it() -> None:
+    made = Made()
+    made.thread("app")
+    first, last = made.thread("parse"), made.thread("book")
+    for i in range(100):
+        at = 10 * i
+        made.run(first, at, at + 7)
+        made.ready(first, at + 7, at + 9.9)
+        made.wait(first, at + 9.9, at + 10, last)
+    made.turns(last, 6.9, first)
+    assert found_in(made).limit.kind is LimitKind.UNKNOWN
+
+
+def test_a_thread_that_spins_is_not_taken_for_the_one_that_works() -> None:
+    made = Made()
+    made.thread("app")
+    spins, works = made.thread("spins"), made.thread("works")
+    made.run(spins, 0, 1000)
+    made.run(works, 0, 1000)
+    made.stack(spins, "sched_yield", "pop", times=50)
+    made.stack(works, "compute", "book", times=50)
+    found = found_in(made)
+    assert (found.limit.kind, found.limit.name.split(" ")[0]) == (LimitKind.THREAD, "works")
+    assert [role.name.split(" ")[0] for role in found.roles if role.spins] == ["spins"]
+
+
+def test_a_quota_that_stopped_the_group_is_why_there_was_no_cpu() -> None:
+    made = Made()
+    made.without_cpu(made.thread("app"), 30, period=100)
+    schedule = replace(made.schedule(), quota="30 ms in each 100 ms", throttled_ns=700 * MS)
+    limit = analyse(schedule).limit
+    assert (limit.kind, limit.name) == (LimitKind.CPU, "CPU quota")
+    assert "30 ms in each 100 ms" in limit.sentence
+
+
+def test_a_function_with_spin_in_its_name_may_work() -> None:
+    made = Made()
+    made.thread("app")
+    works = made.thread("carrier")
+    made.run(works, 0, 1000)
+    made.stack(works, "weave", "spin_yarn", "carrier", times=50)
+    made.frames[:] = [replace(one, module="/usr/bin/mill") for one in made.frames]
+    found = found_in(made)
+    assert (found.limit.kind, found.limit.name.split(" ")[0]) == (LimitKind.THREAD, "carrier")

@@ -1,0 +1,105 @@
+"""What threads, roles and programs are called."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.threads_made import Made, found_in, pipeline
+
+from latlab.model.schedule import Frame, Source
+from latlab.threads import analyse
+
+
+def test_a_shell_that_became_another_program_has_its_name() -> None:
+    made = Made()
+    main = made.thread("pigz")
+    made.commands[100] = ("sh", "-c", "exec pigz")
+    made.run(main, 0, 1000)
+    assert found_in(made).limit.name == "pigz"
+
+
+def test_code_names_the_function_of_the_program_and_not_of_a_library() -> None:
+    made = pipeline(fast=2, slow=10)
+    made.stack(2, "crunch", "book_loop", times=50)
+    code = found_in(made).limit.code
+    assert [(c.function, c.file, c.line, c.share) for c in code] == [("crunch", "app.c", 7, 1.0)]
+
+
+def test_threads_of_one_name_with_numbers_are_one_role() -> None:
+    made = Made()
+    made.thread("app")
+    for i in range(3):
+        made.run(made.thread(f"worker-{i}"), 0, 1000)
+    assert [(r.name, r.count) for r in found_in(made).roles if r.name == "worker"] == [("worker", 3)]
+
+
+def test_an_interpreter_is_named_by_its_script() -> None:
+    made = Made()
+    main = made.thread("python3")
+    made.commands[100] = ("/usr/bin/python3", "-X", "dev", "feed.py", "7")
+    made.run(main, 0, 1000)
+    assert found_in(made).limit.name == "feed.py"
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (("perl", "-e", "while (<>) { print }"), "perl -e"),
+        (("perl", "-ne", "print if /x/", "log"), "perl -ne"),
+        (("java", "-cp", "/tmp/made", "Glacier", "2"), "Glacier"),
+        (("node", "polls.js"), "polls.js"),
+    ],
+)
+def test_a_program_of_a_runtime_has_its_own_name_before_that_of_the_runtimes_function(
+    command: tuple[str, ...], name: str
+) -> None:
+    made = Made()
+    made.thread(command[0])
+    made.commands[100] = command
+    made.wait(0, 0, 1000, source=Source.UNKNOWN, item=1)
+    worker = made.thread(command[0])
+    made.run(worker, 0, 1000)
+    made.stack(worker, "interpret", "ThreadJavaMain", times=40)
+    assert found_in(made).limit.name == f"{name}: ThreadJavaMain"
+
+
+@pytest.mark.parametrize("command", [("python3", "-E", "feed.py"), ("bash", "-e", "feed.py")])
+def test_an_option_that_comes_before_a_script_does_not_hide_its_name(command: tuple[str, ...]) -> None:
+    made = Made()
+    made.run(made.thread(command[0]), 0, 1000)
+    made.commands[100] = command
+    assert found_in(made).limit.name == "feed.py"
+
+
+def test_threads_have_the_names_of_the_stages_that_they_run() -> None:
+    made = pipeline(fast=2, slow=10)
+    made.names[1:3] = ["stage", "stage"]
+    schedule = made.schedule()
+    tids = [thread.tid for thread in schedule.threads]
+    found = analyse(schedule, labels={tids[1]: "parser", tids[2]: "writer"})
+    assert found.limit.name == "writer"
+    assert {role.name for role in found.roles} == {"app", "parser", "writer"}
+
+
+def test_a_pool_has_one_name_though_one_of_its_threads_is_known() -> None:
+    made = Made()
+    made.thread("app")
+    for _ in range(3):
+        made.run(made.thread("worker"), 0, 1000)
+    schedule = made.schedule()
+    (pool,) = [
+        role for role in analyse(schedule, labels={schedule.threads[2].tid: "hash"}).roles if role.count > 1
+    ]
+    assert (pool.name, pool.count) == ("hash", 3)
+
+
+def test_samples_without_a_name_count_beside_those_with_one() -> None:
+    made = Made()
+    made.thread("app")
+    works = made.thread("presser")
+    made.run(works, 0, 1000)
+    made.stack(works, "", times=95)  # code that was made at run time
+    made.stack(works, "signal_next", times=5)
+    made.frames[0] = Frame("", "", 0)
+    role = next(one for one in found_in(made).roles if one.name.startswith("presser"))
+    assert [(one.function, one.share) for one in role.code] == [("signal_next", 0.05)]
+    assert "mostly in" not in found_in(made).limit.sentence
