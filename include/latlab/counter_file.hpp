@@ -106,6 +106,32 @@ class SpinLock {
   std::atomic_flag flag_ = ATOMIC_FLAG_INIT;
 };
 
+// The header's part that says where everything lies: hot lines behind descriptors, queues before stages.
+struct CounterPlaces {
+  std::uint64_t queue_descriptors;
+  std::uint64_t stage_descriptors;
+  std::uint64_t queue_hot;
+  std::uint64_t stage_hot;
+  std::uint64_t bytes;
+};
+
+inline void lay_out(FileHeader& head, std::uint32_t queues, std::uint32_t stages,
+                    const CounterPlaces& places) {
+  head.version = kCounterVersion;
+  head.header_bytes = sizeof(FileHeader);
+  head.queue_capacity = queues;
+  head.stage_capacity = stages;
+  head.queue_descriptor_bytes = sizeof(QueueDescriptor);
+  head.stage_descriptor_bytes = sizeof(StageDescriptor);
+  head.queue_hot_bytes = sizeof(QueueHot);
+  head.stage_hot_bytes = sizeof(StageHot);
+  head.queue_descriptor_offset = places.queue_descriptors;
+  head.stage_descriptor_offset = places.stage_descriptors;
+  head.queue_hot_offset = places.queue_hot;
+  head.stage_hot_offset = places.stage_hot;
+  head.file_bytes = places.bytes;
+}
+
 }  // namespace detail
 
 struct QueueInfo;
@@ -267,19 +293,8 @@ class __attribute__((visibility("default"))) CounterFile {
   void fill_header() {
     FileHeader& head = header();
     const ClockReference now = clock_reference();
-    head.version = kCounterVersion;
-    head.header_bytes = sizeof(FileHeader);
-    head.queue_capacity = kQueues;
-    head.stage_capacity = kStages;
-    head.queue_descriptor_bytes = sizeof(QueueDescriptor);
-    head.stage_descriptor_bytes = sizeof(StageDescriptor);
-    head.queue_hot_bytes = sizeof(QueueHot);
-    head.stage_hot_bytes = sizeof(StageHot);
-    head.queue_descriptor_offset = kQueueDescriptors;
-    head.stage_descriptor_offset = kStageDescriptors;
-    head.queue_hot_offset = kQueueHot;
-    head.stage_hot_offset = kStageHot;
-    head.file_bytes = kBytes;
+    detail::lay_out(head, kQueues, kStages,
+                    {kQueueDescriptors, kStageDescriptors, kQueueHot, kStageHot, kBytes});
     head.pid = static_cast<std::uint32_t>(::getpid());
     head.file_number = static_cast<std::uint32_t>(number_);
     head.process_start = start_;

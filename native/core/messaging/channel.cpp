@@ -116,20 +116,36 @@ void ask_for_stamps(int fd) {
   if (setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof flags) < 0) refuse("SO_TIMESTAMPING");
 }
 
-class StreamReceiver final : public Receiver {
- public:
-  StreamReceiver(int fd, const ChannelSpec& spec, const StopFlag& stop)
+// What receivers from the kernel have in common: the descriptor, how it is waited on, and room for messages.
+class DescriptorReceiver : public Receiver {
+ protected:
+  DescriptorReceiver(int fd, const ChannelSpec& spec, const StopFlag& stop)
       : fd_(fd),
         size_(spec.size),
         poll_(spec.poll),
         yield_(spec.yield),
         stamps_(spec.kernel_stamps),
         stop_(stop) {
+    set_waiting(fd, spec.poll);
+  }
+
+  int fd_;
+  std::size_t size_;
+  bool poll_;
+  bool yield_;
+  bool stamps_;
+  const StopFlag& stop_;
+  std::vector<std::byte> buffer_;
+  Stamped stamped_{};
+};
+
+class StreamReceiver final : public DescriptorReceiver {
+ public:
+  StreamReceiver(int fd, const ChannelSpec& spec, const StopFlag& stop) : DescriptorReceiver(fd, spec, stop) {
     // At most 32 messages a read: the first of a long queue must not wait, nor be stamped, until the last has
     // been copied, and a 32nd of a system call is little.
     constexpr std::size_t kMost = 262'144;
     buffer_.resize(size_ >= kMost ? size_ : std::min<std::size_t>(32, kMost / size_) * size_);
-    set_waiting(fd, spec.poll);
     if (stamps_) ask_for_stamps(fd);
   }
   Block receive() override {
@@ -154,16 +170,8 @@ class StreamReceiver final : public Receiver {
   }
 
  private:
-  int fd_;
-  std::size_t size_;
-  bool poll_;
-  bool yield_;
-  bool stamps_;
-  const StopFlag& stop_;
-  std::vector<std::byte> buffer_;
   std::size_t filled_ = 0;
   std::size_t lent_ = 0;
-  Stamped stamped_{};
 };
 
 // Datagrams, and the messages of a POSIX queue: one call a message, whole messages only.
@@ -199,17 +207,10 @@ class DatagramSender final : public BatchSender {
   bool yield_;
 };
 
-class DatagramReceiver final : public Receiver {
+class DatagramReceiver final : public DescriptorReceiver {
  public:
   DatagramReceiver(int fd, bool queue, const ChannelSpec& spec, const StopFlag& stop)
-      : fd_(fd),
-        queue_(queue),
-        size_(spec.size),
-        poll_(spec.poll),
-        yield_(spec.yield),
-        stamps_(spec.kernel_stamps),
-        stop_(stop) {
-    set_waiting(fd, spec.poll);
+      : DescriptorReceiver(fd, spec, stop), queue_(queue) {
     std::size_t room = size_ + 1;  // one byte more tells a longer datagram, which isn't ours
     if (queue) {
       mq_attr attributes{};
@@ -240,15 +241,7 @@ class DatagramReceiver final : public Receiver {
   }
 
  private:
-  int fd_;
   bool queue_;
-  std::size_t size_;
-  bool poll_;
-  bool yield_;
-  bool stamps_;
-  const StopFlag& stop_;
-  std::vector<std::byte> buffer_;
-  Stamped stamped_{};
 };
 
 struct Parts {

@@ -84,19 +84,8 @@ void Mirror::make_file(const std::vector<RemoteQueue>& queues) {
   base_ = static_cast<std::byte*>(memory);
   path_ = "/proc/self/fd/" + std::to_string(fd_);
   auto& head = *reinterpret_cast<FileHeader*>(base_);
-  head.version = kCounterVersion;
-  head.header_bytes = sizeof(FileHeader);
-  head.queue_capacity = static_cast<std::uint32_t>(count);
-  head.stage_capacity = 0;
-  head.queue_descriptor_bytes = sizeof(QueueDescriptor);
-  head.stage_descriptor_bytes = sizeof(StageDescriptor);
-  head.queue_hot_bytes = sizeof(QueueHot);
-  head.stage_hot_bytes = sizeof(StageHot);
-  head.queue_descriptor_offset = descriptors;
-  head.stage_descriptor_offset = descriptors;
-  head.queue_hot_offset = hot_lines;
-  head.stage_hot_offset = hot_lines;
-  head.file_bytes = bytes_;
+  detail::lay_out(head, static_cast<std::uint32_t>(count), 0,
+                  {descriptors, descriptors, hot_lines, hot_lines, bytes_});
   head.pid = static_cast<std::uint32_t>(pid_);
   head.file_number = 0;
   head.process_start = detail::process_start(pid_);

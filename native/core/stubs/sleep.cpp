@@ -55,10 +55,6 @@ void Sleeper::History::add(std::int64_t value) noexcept {
   median = sorted[(used - 1) / 2];
 }
 
-double Sleeper::bias_ns(std::int64_t ns) const noexcept {
-  return static_cast<double>(histories_[bucket(ns)].median);
-}
-
 SleepResult Sleeper::sleep(std::int64_t ns, SleepMode mode) noexcept {
   return sleep_until(static_cast<std::int64_t>(monotonic_ns()) + ns, mode);
 }

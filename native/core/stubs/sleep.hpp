@@ -35,7 +35,6 @@ class Sleeper {
   SleepResult sleep_until(std::int64_t deadline_ns, SleepMode mode) noexcept;
   // Learns the bias from sleeps of this length.
   void learn(std::int64_t ns, int repetitions) noexcept;
-  [[nodiscard]] double bias_ns(std::int64_t ns) const noexcept;
 
  private:
   // The last overshoots of sleeps of about one length: their median is robust against a preempted sleep.

@@ -104,6 +104,17 @@ SpinResult run_cpu(SwitchFlag& flag, std::uint64_t start, std::int64_t cpu, std:
   return result;
 }
 
+// Until so much CPU time from now, or until so much of the thread's, whichever is later.
+SpinResult spin_cpu_time(std::int64_t ns, std::int64_t deadline_ns, std::int64_t clock_ns) noexcept {
+  SwitchFlag flag;
+  flag.arm();
+  const std::uint64_t start = ticks();
+  const std::int64_t cpu = thread_cpu_ns();
+  SpinResult result = run_cpu(flag, start, cpu, std::max(cpu + ns, deadline_ns), clock_ns);
+  ++result.checkpoints;
+  return result;
+}
+
 }  // namespace
 
 std::int64_t thread_cpu_ns() noexcept {
@@ -207,25 +218,13 @@ SpinResult spin_wall(std::int64_t ns) noexcept {
 }
 
 SpinResult spin_cpu(std::int64_t ns) noexcept {
-  SwitchFlag flag;
-  flag.arm();
-  const std::uint64_t start = ticks();
-  const std::int64_t cpu = thread_cpu_ns();
-  SpinResult result =
-      run_cpu(flag, start, cpu, cpu + ns, static_cast<std::int64_t>(spin_calibration().cpu_clock_ns));
+  SpinResult result = spin_cpu_time(ns, 0, static_cast<std::int64_t>(spin_calibration().cpu_clock_ns));
   result.requested_ns = ns;
-  ++result.checkpoints;
   return result;
 }
 
 SpinResult spin_cpu_until(std::int64_t cpu_deadline_ns) noexcept {
-  SwitchFlag flag;
-  flag.arm();
-  const std::uint64_t start = ticks();
-  const std::int64_t cpu = thread_cpu_ns();
-  SpinResult result = run_cpu(flag, start, cpu, std::max(cpu, cpu_deadline_ns), 0);
-  ++result.checkpoints;
-  return result;
+  return spin_cpu_time(0, cpu_deadline_ns, 0);
 }
 
 SpinResult spin_instructions(std::int64_t instructions) noexcept {

@@ -18,7 +18,6 @@ __all__ = ["DICTIONARY_BATCH", "RECORD_BATCH", "SCHEMA", "FramingError", "Messag
 # Message.header_type of format/Message.fbs.
 SCHEMA, DICTIONARY_BATCH, RECORD_BATCH = 1, 2, 3
 _CONTINUATION = b"\xff\xff\xff\xff"
-_END_OF_STREAM = _CONTINUATION + b"\0\0\0\0"
 _MOST_METADATA = 16 << 20  # a hundred thousand columns
 # Slots of the Message table's fields in its flatbuffer vtable.
 _HEADER_TYPE, _BODY_LENGTH = 1, 3

@@ -126,10 +126,6 @@ class TrustedFile:
             offset, size = offset + len(part), size - len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def size_now(self) -> int:
-        """In bytes; it may have changed since it was opened."""
-        return os.fstat(self._fd).st_size
-
     def close(self) -> None:
         """Give the file back."""
         if self._fd >= 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import statistics
 import time
@@ -165,12 +164,3 @@ def recommend(found: list[ClockFacts]) -> dict[str, str]:
         best["work without waiting"] = min(work, key=lambda one: (one.quantum_ns, one.cost_ns)).name
     best["dates"] = "CLOCK_REALTIME"
     return best
-
-
-def clock_source() -> str:
-    """The kernel's clock source, or why it is not known."""
-    try:
-        with open("/sys/devices/system/clocksource/clocksource0/current_clocksource") as file:
-            return file.read().strip()
-    except OSError as error:
-        return f"unavailable ({os.strerror(error.errno or 0)})"

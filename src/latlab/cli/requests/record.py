@@ -151,43 +151,33 @@ def _tell(result: Requests, as_json: bool) -> ExitCode:
 
 
 def _read(document: dict[str, Any]) -> Requests:
-    from latlab.model.requests import (
-        CommonTrait,
-        QuantileForecast,
-        RequestForecast,
-        RequestKind,
-        RequestPart,
-        Requests,
-        RequestSpan,
-        RequestWake,
-        SlowRequest,
-        TailAnswer,
-        TimeSlice,
-    )
+    from latlab.model import requests as of
 
-    def slow(one: dict[str, Any]) -> SlowRequest:
-        spans = tuple(RequestSpan(**span) for span in one.get("timeline", ()))
-        wakes = tuple(RequestWake(**wake) for wake in one.get("wakes", ()))
-        return SlowRequest(**{**one, "parts": parts(one["parts"]), "timeline": spans, "wakes": wakes})
+    def slow(one: dict[str, Any]) -> of.SlowRequest:
+        spans = tuple(of.RequestSpan(**span) for span in one.get("timeline", ()))
+        wakes = tuple(of.RequestWake(**wake) for wake in one.get("wakes", ()))
+        return of.SlowRequest(**{**one, "parts": parts(one["parts"]), "timeline": spans, "wakes": wakes})
 
-    def parts(key: list[dict[str, Any]]) -> tuple[RequestPart, ...]:
-        return tuple(RequestPart(**one) for one in key)
+    def parts(key: list[dict[str, Any]]) -> tuple[of.RequestPart, ...]:
+        return tuple(of.RequestPart(**one) for one in key)
 
     given = {key: value for key, value in document.items() if key not in ("schema", "trustworthy")}
     given["kinds"] = tuple(
-        RequestKind(**{**one, "at_least": tuple(one.get("at_least", ()))}) for one in given["kinds"]
+        of.RequestKind(**{**one, "at_least": tuple(one.get("at_least", ()))}) for one in given["kinds"]
     )
     given["parts"], given["median_parts"] = parts(given["parts"]), parts(given["median_parts"])
     given["slowest"] = tuple(slow(one) for one in given["slowest"])
     for key in ("distrust", "at_least"):
         given[key] = tuple(given.get(key, ()))
-    given["over_time"] = tuple(TimeSlice(**one) for one in given.get("over_time", ()))
+    given["over_time"] = tuple(of.TimeSlice(**one) for one in given.get("over_time", ()))
     given["forecasts"] = tuple(
-        RequestForecast(**{**one, "quantiles": tuple(QuantileForecast(**each) for each in one["quantiles"])})
+        of.RequestForecast(
+            **{**one, "quantiles": tuple(of.QuantileForecast(**each) for each in one["quantiles"])}
+        )
         for one in given.get("forecasts", ())
     )
     if "answer" in given:
         said = tuple((kind, share) for kind, share in given["answer"]["candidates"])
-        common = tuple(CommonTrait(**one) for one in given["answer"].get("common", ()))
-        given["answer"] = TailAnswer(**{**given["answer"], "candidates": said, "common": common})
-    return Requests(**given)
+        common = tuple(of.CommonTrait(**one) for one in given["answer"].get("common", ()))
+        given["answer"] = of.TailAnswer(**{**given["answer"], "candidates": said, "common": common})
+    return of.Requests(**given)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from latlab.errors import UsageError
-from latlab.market.books.passes import MAX_NS, Input, Tell
+from latlab.market.books.passes import Input, Tell
+from latlab.market.books.selection import Selecting
 from latlab.market.books.tables import TableStream, session_date, trade_stream, trades
 from latlab.market.files.session_date import with_time
 
@@ -26,12 +26,8 @@ def bars(
     every_ns: int = 0,
     volume: int = 0,
     ticks: int = 0,
-    symbols: tuple[str, ...] = (),
-    from_ns: int = 0,
-    to_ns: int = MAX_NS,
-    day: str | date | None = None,
-    lenient: bool = False,
     tell: Tell = None,
+    **selection: Unpack[Selecting],
 ) -> pa.Table:
     """Bars of the trades that are volume: printable and not taken back later.
 
@@ -50,26 +46,21 @@ def bars(
     """
     if (every_ns > 0) + (volume > 0) + (ticks > 0) != 1 or min(every_ns, volume, ticks) < 0:
         raise UsageError("give one of a time, a volume or a number of trades for a bar")
-    table = trades(path, symbols=symbols, from_ns=from_ns, to_ns=to_ns, lenient=lenient, tell=tell)
-    return with_time(bars_of(table, every_ns=every_ns, volume=volume, ticks=ticks), session_date(path, day))
+    table = trades(path, tell=tell, **selection)
+    when = session_date(path, selection.get("day"))
+    return with_time(bars_of(table, every_ns=every_ns, volume=volume, ticks=ticks), when)
 
 
 def bar_stream(
-    path: Input,
-    *,
-    every_ns: int,
-    symbols: tuple[str, ...] = (),
-    day: str | date | None = None,
-    lenient: bool = False,
-    tell: Tell = None,
+    path: Input, *, every_ns: int, tell: Tell = None, **selection: Unpack[Selecting]
 ) -> TableStream:
     """Bars by time as soon as their time is over; the input is read twice, as by `trade_stream`.
 
     Raises:
         UsageError: the input can be read once only.
     """
-    source = trade_stream(path, symbols=symbols, lenient=lenient, tell=tell)
-    when = session_date(path, day)
+    source = trade_stream(path, tell=tell, **selection)
+    when = session_date(path, selection.get("day"))
 
     def tables() -> Iterator[pa.Table]:
         import pyarrow as pa

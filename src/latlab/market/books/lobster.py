@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 
 from latlab._core.market import Pipeline
-from latlab.errors import InputError, UsageError
-from latlab.market.books.passes import MAX_NS, Input, Tell, absent, check_period, refuse, run, tell_census
+from latlab.errors import InputError
+from latlab.market.books.passes import Input, Tell, absent, check_levels, refuse, run, tell_census
+from latlab.market.books.selection import MAX_NS, check_period
 from latlab.market.files.output import create, guard, unwritable
 from latlab.market.files.session_date import date_of
 from latlab.market.wire.source import source_of
-
-_MOST_LEVELS = 1000
 
 
 def lobster(
@@ -58,8 +57,7 @@ def lobster(
         InputError: the input is bad, has not the symbol, or a file can't be written.
         UsageError: arguments out of range.
     """
-    if not 1 <= levels <= _MOST_LEVELS:
-        raise UsageError(f"levels must be between 1 and {_MOST_LEVELS}, not {levels}")
+    check_levels(levels)
     check_period(from_ns, to_ns)
     source, target = source_of(path), Path(folder)
     named = date_of(source.path, day)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import date
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from latlab._core.market import Pipeline
 from latlab.errors import InputError, UsageError
+from latlab.market.books.selection import MAX_NS, Selecting, Selection, check_period, symbol_list
 from latlab.market.files.open import Source
 from latlab.market.files.output import TextOutput, guard, unwritable
 from latlab.market.files.parts import OneParquet
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 Input = str | PathLike[str] | Source
 Tell = Callable[[Census], None] | None
 BOOKS = ("ladder", "array", "map")
-MAX_NS = (1 << 64) - 1
 _MOST_LEVELS = 1000
 DIALECTS = {"I": "ITCH", "P": "PITCH", "T": "PITCH ASCII"}
 _COUNTED = (
@@ -125,27 +124,6 @@ def check_levels(levels: int) -> None:
         raise UsageError(f"levels must be between 1 and {_MOST_LEVELS}, not {levels}")
 
 
-def check_period(from_ns: int, to_ns: int) -> None:
-    """Refuse a period that ends before it begins.
-
-    Raises:
-        UsageError: it does.
-    """
-    if from_ns > to_ns:
-        raise UsageError(f"the period from {from_ns} to {to_ns} ns ends before it begins")
-
-
-def symbol_list(symbols: Sequence[str]) -> list[str]:
-    """The symbols that were asked for.
-
-    Raises:
-        UsageError: they are one string, whose letters would each be taken for a symbol.
-    """
-    if isinstance(symbols, str):
-        raise UsageError(f"symbols are a tuple: ({symbols!r},) and not {symbols!r}")
-    return list(symbols)
-
-
 def absent(pipeline: Pipeline, symbols: tuple[str, ...]) -> tuple[str, ...]:
     """Those of the symbols that the input has not."""
     known = set(pipeline.symbols().values())
@@ -186,12 +164,8 @@ def write_inside(
     book: str = "ladder",
     capacity: int = 8192,
     levels: int = 1,
-    symbols: tuple[str, ...] = (),
-    from_ns: int = 0,
-    to_ns: int = MAX_NS,
-    day: str | date | None = None,
-    lenient: bool = False,
     resume: bool = False,
+    **selection: Unpack[Selecting],
 ) -> Written:
     """Write every true change of the inside, and none that is not.
 
@@ -205,12 +179,8 @@ def write_inside(
         capacity: ticks that the array holds.
         levels: the best so many levels; for more than one, their four numbers follow one another in the line,
             and a change of any of them is a change.
-        symbols: only these; all when empty.
-        from_ns: the first time stamp that is written (ns since midnight); the book is exact from the start.
-        to_ns: the last.
-        day: of the session, for a column `time` of tables; by default what the file's name says.
-        lenient: skip what is damaged.
         resume: go on behind what a killed run of the same command wrote.
+        selection: what is written, as the fields of a `Selection`.
 
     Raises:
         InputError: the input is bad, or the output can't be written.
@@ -221,14 +191,15 @@ def write_inside(
     check_levels(levels)
     if not 64 <= capacity <= 1 << 22:
         raise UsageError(f"the capacity must be between 64 and {1 << 22}, not {capacity}")
-    check_period(from_ns, to_ns)
+    part = Selection(**selection)
+    lenient = part.lenient
     kind = _kind_of(output)
     if resume and kind not in ("text", "parquet"):
         raise UsageError("only text and *.parquet can be resumed")
     guard([path], [output])
     source, target = source_of(path), Path(output)
-    common = (symbol_list(symbols), from_ns, to_ns)
-    when = date_of(source.path, day)
+    common = part.for_core()
+    when = date_of(source.path, part.day)
 
     def pipeline_of(skip: int) -> Pipeline:
         text = kind == "text"
@@ -267,7 +238,7 @@ def write_inside(
     except OSError as error:
         raise unwritable(target, error) from error
     refuse(source, found, lenient, kept=kept)
-    found = replace(found, absent=absent(pipeline, symbols))
+    found = replace(found, absent=absent(pipeline, part.symbols))
     return Written(pipeline.changes(), found, pipeline.side_counts())
 
 

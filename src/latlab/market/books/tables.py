@@ -7,27 +7,25 @@ from dataclasses import dataclass
 from datetime import date
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 
 from latlab._core.market import Pipeline
 from latlab.errors import InputError, UsageError
 from latlab.market.books.passes import (
-    MAX_NS,
     Input,
     Tell,
     absent,
     census_of,
     check_levels,
-    check_period,
     inside_table,
     refuse,
     symbol_column,
-    symbol_list,
     tell_census,
     write_inside,
 )
+from latlab.market.books.selection import MAX_NS, Selecting, Selection, symbol_list
 from latlab.market.files.open import Source
 from latlab.market.files.session_date import date_of, with_time
 from latlab.market.wire.source import source_of
@@ -73,9 +71,8 @@ def stream(
     source: Source,
     pipeline: Pipeline,
     take: Callable[[], pa.Table],
+    part: Selection,
     *,
-    lenient: bool,
-    symbols: tuple[str, ...] = (),
     tell: Tell = None,
 ) -> Iterator[pa.Table]:
     """A table for each piece of the input; the first may be empty, and gives the schema.
@@ -101,45 +98,33 @@ def stream(
     table = take()
     if table.num_rows or not yielded:
         yield table
-    found = census_of(source, pipeline, torn, absent(pipeline, symbols))
-    refuse(source, found, lenient)
+    found = census_of(source, pipeline, torn, absent(pipeline, part.symbols))
+    refuse(source, found, part.lenient)
     tell_census(found, tell)
 
 
 def inside_stream(
-    path: Input,
-    *,
-    levels: int = 1,
-    symbols: tuple[str, ...] = (),
-    from_ns: int = 0,
-    to_ns: int = MAX_NS,
-    day: str | date | None = None,
-    lenient: bool = False,
-    tell: Tell = None,
+    path: Input, *, levels: int = 1, tell: Tell = None, **selection: Unpack[Selecting]
 ) -> TableStream:
     """Every true change of the inside, as Arrow tables that are made while the input is read.
 
     Args:
         path: as for `census`.
         levels: the best so many levels.
-        symbols: only these; all when empty.
-        from_ns: the first time stamp (ns since midnight); the book is exact from the start.
-        to_ns: the last.
-        day: of the session, for the column `time`; by default what the file's name says.
-        lenient: skip what is damaged.
         tell: is given the census at the end; without it damage is a `DamagedInputWarning`.
+        selection: what is read, as the fields of a `Selection`.
 
     Returns:
         Columns ts_ns, locate, symbol, bid_px, bid_qty, offer_px, offer_qty (and those of further levels).
     """
     check_levels(levels)
-    check_period(from_ns, to_ns)
-    source, when = source_of(path), session_date(path, day)
+    part = Selection(**selection)
+    source, when = source_of(path), session_date(path, part.day)
     pipeline = Pipeline.inside(
-        source.framing, lenient, "ladder", 8192, levels, False, 0, symbol_list(symbols), from_ns, to_ns
+        source.framing, part.lenient, "ladder", 8192, levels, False, 0, *part.for_core()
     )
     take = lambda: with_time(inside_table(pipeline, levels), when)  # noqa: E731
-    return TableStream(stream(source, pipeline, take, lenient=lenient, symbols=symbols, tell=tell))
+    return TableStream(stream(source, pipeline, take, part, tell=tell))
 
 
 @overload
@@ -159,26 +144,17 @@ def inside(path: Input, output: str | PathLike[str] | None = None, **options: An
     return inside_stream(path, **options).read()
 
 
-def trade_stream(
-    path: Input,
-    *,
-    symbols: tuple[str, ...] = (),
-    from_ns: int = 0,
-    to_ns: int = MAX_NS,
-    day: str | date | None = None,
-    lenient: bool = False,
-    tell: Tell = None,
-) -> TableStream:
+def trade_stream(path: Input, *, tell: Tell = None, **selection: Unpack[Selecting]) -> TableStream:
     """As `trades`, batch by batch. The input is read twice: a trade is broken long after it was made.
 
     Raises:
         UsageError: the input is a pipe or a feed, which can be read once only.
     """
-    check_period(from_ns, to_ns)
-    source, when = source_of(path), session_date(path, day)
+    part = Selection(**selection)
+    source, when = source_of(path), session_date(path, part.day)
     if source.once or source.live:
         raise UsageError("trades of a pipe or a feed can't be streamed: use trades(), or a file")
-    args = (symbol_list(symbols), from_ns, to_ns)
+    args = part.for_core()
     first = Pipeline.trades(source.framing, True, [""], MAX_NS, MAX_NS)
     broken: list[Any] = []
 
@@ -186,24 +162,15 @@ def trade_stream(
         broken.append(first.take_broken())
         return _trade_table(first)
 
-    for _ in stream(source, first, breaks, lenient=True, tell=lambda census: None):
+    for _ in stream(source, first, breaks, Selection(lenient=True), tell=lambda census: None):
         pass
     matches = np.concatenate(broken)
-    pipeline = Pipeline.trades(source.framing, lenient, *args)
+    pipeline = Pipeline.trades(source.framing, part.lenient, *args)
     take = lambda: with_time(_marked(_trade_table(pipeline), matches), when)  # noqa: E731
-    return TableStream(stream(source, pipeline, take, lenient=lenient, symbols=symbols, tell=tell))
+    return TableStream(stream(source, pipeline, take, part, tell=tell))
 
 
-def trades(
-    path: Input,
-    *,
-    symbols: tuple[str, ...] = (),
-    from_ns: int = 0,
-    to_ns: int = MAX_NS,
-    day: str | date | None = None,
-    lenient: bool = False,
-    tell: Tell = None,
-) -> pa.Table:
+def trades(path: Input, *, tell: Tell = None, **selection: Unpack[Selecting]) -> pa.Table:
     """Every trade: executions (at their own price, or the resting order's), hidden orders' trades, crosses.
 
     Returns:
@@ -216,16 +183,16 @@ def trades(
     """
     import pyarrow as pa
 
-    check_period(from_ns, to_ns)
-    source, when = source_of(path), session_date(path, day)
-    pipeline = Pipeline.trades(source.framing, lenient, symbol_list(symbols), from_ns, to_ns)
+    part = Selection(**selection)
+    source, when = source_of(path), session_date(path, part.day)
+    pipeline = Pipeline.trades(source.framing, part.lenient, *part.for_core())
     broken: list[Any] = []
 
     def take() -> pa.Table:
         broken.append(pipeline.take_broken())
         return _trade_table(pipeline)
 
-    tables = list(stream(source, pipeline, take, lenient=lenient, symbols=symbols, tell=tell))
+    tables = list(stream(source, pipeline, take, part, tell=tell))
     return with_time(_marked(pa.concat_tables(tables), np.concatenate(broken)), when)
 
 
@@ -283,7 +250,7 @@ def snapshot(
     source, names = source_of(path), symbol_list(symbols)
     pipeline = Pipeline.snapshot(source.framing, lenient, at_ns)
     nothing = pa.table({})
-    for _ in stream(source, pipeline, lambda: nothing, lenient=lenient, symbols=symbols, tell=tell):
+    for _ in stream(source, pipeline, lambda: nothing, Selection(symbols, lenient=lenient), tell=tell):
         pass
     columns: dict[str, Any] = dict(pipeline.snapshot_levels())
     table = pa.table({name: _column(name, values) for name, values in columns.items()})
@@ -301,13 +268,9 @@ def snapshot_stream(
     *,
     every_ns: int = 0,
     levels: int = 1,
-    symbols: tuple[str, ...] = (),
-    from_ns: int = 0,
-    to_ns: int = MAX_NS,
     long: bool = False,
-    day: str | date | None = None,
-    lenient: bool = False,
     tell: Tell = None,
+    **selection: Unpack[Selecting],
 ) -> TableStream:
     """The best levels of books with their orders, at even times or whenever one of them is another.
 
@@ -316,11 +279,9 @@ def snapshot_stream(
         every_ns: between two rows of a symbol, at whole multiples since midnight, from its first order to
             the feed's end; 0: a row at each change.
         levels: the best so many.
-        symbols: only these; all when empty, which is many rows: a day has 8,000.
-        from_ns: the first time.
-        to_ns: the last.
         long: a row a level and side (level 0 is the inside) instead of a row a time.
-        day: of the session, for the column `time`; by default what the file's name says.
+        selection: what is read, as the fields of a `Selection`; of all symbols, of which a day has 8,000, it
+            is many rows.
 
     Returns:
         Columns ts_ns, locate, symbol, then bid_px, bid_qty, bid_orders, offer_px, offer_qty, offer_orders,
@@ -330,14 +291,14 @@ def snapshot_stream(
         UsageError: arguments out of range.
     """
     check_levels(levels)
-    check_period(from_ns, to_ns)
+    part = Selection(**selection)
     if every_ns and every_ns < 1_000:
         raise UsageError(f"snapshots are at least 1 us apart, not {every_ns} ns")
-    source, when = source_of(path), session_date(path, day)
-    pipeline = Pipeline.books(source.framing, lenient, levels, every_ns, symbol_list(symbols), from_ns, to_ns)
+    source, when = source_of(path), session_date(path, part.day)
+    pipeline = Pipeline.books(source.framing, part.lenient, levels, every_ns, *part.for_core())
     shape = _long_table if long else _wide_table
     take = lambda: with_time(shape(pipeline, levels), when)  # noqa: E731
-    return TableStream(stream(source, pipeline, take, lenient=lenient, symbols=symbols, tell=tell))
+    return TableStream(stream(source, pipeline, take, part, tell=tell))
 
 
 _NUMBERS = ("bid_px", "bid_qty", "bid_orders", "offer_px", "offer_qty", "offer_orders")

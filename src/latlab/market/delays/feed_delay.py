@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from latlab._core.market import Pipeline
 from latlab.errors import InputError, UsageError
-from latlab.market.books.passes import MAX_NS, Input, Tell, absent, census_of, symbol_list, tell_census
+from latlab.market.books.passes import Input, Tell, absent, census_of, tell_census
+from latlab.market.books.selection import MAX_NS, symbol_list
 from latlab.market.delays.lags import Times, pairs_within, window_delay
 from latlab.market.files.open import FollowedSource, Piece, Source
 from latlab.market.wire.source import source_of

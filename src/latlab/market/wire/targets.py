@@ -168,14 +168,7 @@ class _Lines:
 
 
 class PitchTarget(_Lines):
-    """One or more lines of PITCH sequenced units, unicast or multicast.
-
-    Args:
-        host: the group or address.
-        port: of it.
-        others: the addresses of further lines (a secondary), which get the same packets.
-        interface: the address of the interface that multicast leaves by.
-    """
+    """One or more lines of PITCH sequenced units, unicast or multicast; where to as for `MoldTarget`."""
 
     carries = "P"
     refusal = "an ITCH input can't be replayed as PITCH; leave out protocol=pitch"

@@ -20,8 +20,12 @@ DIRECT = ("broker", "direct")
 
 
 def describe(name: str, title: str, at: str, **rest: Any) -> Facts:
-    """Facts of a product: lossless, ordered and of the extra `brokers` unless said otherwise."""
+    """Facts of a product: lossless, ordered, of the extra `brokers`, and with a broker of which program and
+    Debian's package are called alike, unless said otherwise.
+    """
     defaults: dict[str, Any] = {"lossless": True, "ordered": True, "max_bytes": 16 << 20, "extra": "brokers"}
+    if "broker" in rest:
+        defaults |= {"program": rest["broker"], "debian": rest["broker"]}
     return Facts(name, title, received_at=at, **{**defaults, **rest})
 
 

@@ -52,9 +52,8 @@ class Nats(_Asynchronous):
     """NATS core."""
 
     facts: ClassVar = describe("nats", "NATS core", "application, after the subscription's queue",
-                             package="nats-py", broker="nats-server", program="nats-server",
-                             debian="nats-server", topologies=("broker", "pingpong"), lossless=False,
-                             max_bytes=1 << 20, many="any",
+                             package="nats-py", broker="nats-server", topologies=("broker", "pingpong"),
+                             lossless=False, max_bytes=1 << 20, many="any",
                              access=("user", "password", "token", "tls"))  # fmt: skip
 
     @classmethod
@@ -130,8 +129,6 @@ class RabbitMq(_Asynchronous, Confirming):
         "application, after the consumer's queue",
         package="aio-pika",
         broker="rabbitmq-server",
-        program="rabbitmq-server",
-        debian="rabbitmq-server",
         topologies=("broker", "pingpong"),
         many="any",
         access=("user", "password", "vhost", "tls"),
@@ -268,8 +265,6 @@ class Mqtt(Confirming):
         "application, after the client thread's queue",
         package="paho-mqtt",
         broker="mosquitto",
-        program="mosquitto",
-        debian="mosquitto",
         topologies=("broker", "pingpong"),
         lossless=False,
         many="any",

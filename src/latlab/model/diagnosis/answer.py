@@ -134,10 +134,6 @@ class Budget:
     events: int
     parts: tuple[Part, ...]
 
-    def sum_of(self, kind: PartKind) -> float:
-        """All parts of a kind, in ns."""
-        return sum(part.ns for part in self.parts if part.kind == kind)
-
 
 @dataclass(frozen=True, slots=True)
 class ForecastPoint:

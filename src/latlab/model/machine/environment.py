@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -96,10 +96,6 @@ class Environment:
         """The value of a fact, or `default` where it is unavailable or was never asked for."""
         fact = self.facts.get(name)
         return default if fact is None or fact.value is None else fact.value
-
-    def with_values(self, values: Mapping[str, Value]) -> Environment:
-        """This environment and a domain's own facts ("gpu.driver"); later ones win."""
-        return replace(self, facts={**self.facts, **{name: Fact(value) for name, value in values.items()}})
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON document; `from_json` reads it back."""

@@ -28,17 +28,6 @@ if TYPE_CHECKING:
 else:
     Any = object
 
-__all__ = [
-    "Deque",
-    "LifoQueue",
-    "PriorityQueue",
-    "Queue",
-    "SimpleQueue",
-    "instrument",
-    "set_application",
-    "set_phase",
-]
-
 
 def set_application(name: str) -> None:
     """The name under which observers find this process; by default that of its program."""

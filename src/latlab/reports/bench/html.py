@@ -20,7 +20,6 @@ from latlab.words import share
 __all__ = ["comparison_page", "study_page"]
 
 Pairs = Sequence[tuple[Sample, Sample]]
-MOST_POINTS = 4000
 # The user's own words: keys of `report` in the benchmark's file.
 OWN_WORDS = (
     ("context", "1. What is the context?"),

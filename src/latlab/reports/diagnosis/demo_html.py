@@ -108,11 +108,12 @@ def add_observation(
 
 def _topology(diagnosis: Analysis) -> str:
     nodes = [
-        topology.Node(
+        topology.stage(
             stage.name,
-            f"{stage.rate_hz / 1e3:,.1f} k/s, {duration(stage.service_ns.p50 if stage.service_ns else None)}",
+            stage.rate_hz,
+            stage.service_ns.p50 if stage.service_ns else None,
             stage.ready,
-            diagnosis.limiting_stage in (stage.name, stage.type),
+            limits=diagnosis.limiting_stage in (stage.name, stage.type),
         )
         for stage in diagnosis.of_run.stages
     ]

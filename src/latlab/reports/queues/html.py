@@ -74,13 +74,10 @@ def write_queues_report(
 def draw_topology(analysis: Analysis) -> str:
     """Stages and queues as a drawing: widths and colours by fill."""
     nodes = [
-        topology.Node(
-            stage.label,
-            f"{stage.rate_hz / 1e3:,.1f} k/s, {duration(stage.service_ns)}",
-            stage.utilisation,
-            analysis.limiting_stage == stage.label,
+        topology.stage(
+            s.label, s.rate_hz, s.service_ns, s.utilisation, limits=analysis.limiting_stage == s.label
         )
-        for stage in analysis.stages
+        for s in analysis.stages
     ]
     edges = []
     for queue in analysis.queues:

@@ -13,7 +13,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Edge", "Node", "draw", "layers"]
+from latlab.words import duration
+
+__all__ = ["Edge", "Node", "draw", "layers", "stage"]
 
 _BOX_WIDTH, _BOX_HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 138, 54, 132, 34, 14
 _ROOM = 0.64  # of a gap, for a label: twice what lies between its place and the nearer stage
@@ -54,6 +56,11 @@ class Edge:
     drain: str
     label: str = ""
     fill: float | None = None
+
+
+def stage(name: str, rate_hz: float, service_ns: float | None, load: float | None, *, limits: bool) -> Node:
+    """A stage with its rate and the time that it works on an event."""
+    return Node(name, f"{rate_hz / 1e3:,.1f} k/s, {duration(service_ns)}", load, limits)
 
 
 def draw(nodes: Sequence[Node], edges: Sequence[Edge]) -> str:

@@ -19,12 +19,7 @@ from latlab.stubs.timelines import schedule as _schedule
 
 _STATES = ("running", "blocked", "ready")
 _MEASURED = ("run_ns", "blocked_ns", "ready_ns", "start_ns", "end_ns", "budget_ns", "switches", "faults")
-
-
 PRIORITIES = ("other", "high", "fifo")
-SCHEDULING = ("auto", *PRIORITIES)
-
-
 PACES = ("auto", "schedule", "free")
 
 # A run is undisturbed where no thread's start or end lies further from the schedule's than a part of the
