@@ -135,11 +135,15 @@ planted("reader-writer lock", cpp, "rwlock threads=2 hold_sleep=2000|5000", ("lo
 planted("spin wait", cpp, "spin us=100..600", ("thread",), "producer_loop|make_item")
 
 
+def late(draw: random.Random, folder: Path, program: str, least: float) -> tuple[str, ...]:
+    """A program of equal parts, one of which takes `least` to 5 times as long."""
+    fast = draw.randint(50, 200)
+    return cpp(folder, program, threads=2, fast=fast, us=round(fast * draw.uniform(least, 5)))
+
+
 @maker
 def late_worker(draw: random.Random, folder: Path) -> Case:
-    fast = draw.randint(50, 200)
-    command = cpp(folder, "forkjoin", threads=2, fast=fast, us=round(fast * draw.uniform(2.5, 5)))
-    return Case("one late worker", command, ("thread",), "worker_loop")
+    return Case("one late worker", late(draw, folder, "forkjoin", 2.5), ("thread",), "worker_loop")
 
 
 planted("workers of a pool", cpp, "pool threads=2 dispatch=5 job=200..600", ("thread",), "jobs_loop|do_job")
@@ -207,9 +211,7 @@ planted(
 
 @maker
 def late_child(draw: random.Random, folder: Path) -> Case:
-    fast = draw.randint(50, 200)
-    command = cpp(folder, "children", threads=2, fast=fast, us=round(fast * draw.uniform(3, 5)))
-    return Case("one late child", command, ("process",), "its_share|turn|planted")
+    return Case("one late child", late(draw, folder, "children", 3), ("process",), "its_share|turn|planted")
 
 
 planted("eventfd", cpp, "events us=200..600 fast=30", ("thread",), "handler_loop|handle_event")

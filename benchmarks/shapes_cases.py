@@ -90,12 +90,17 @@ def of_one(draw: random.Random, runtime: str) -> Case:
     return Case("queues of one", runtime, STAGE, (slow,), spec)
 
 
-def idle(draw: random.Random, runtime: str) -> Case:
+def unhurried(draw: random.Random, shape: str, runtime: str, least_ms: float, most_ms: float) -> Case:
+    """All stages are equal, and events come so rarely that nothing limits."""
     spec, _ = line(draw, 32)
     for one in spec["stages"][1:]:
         one["ms"] = 0.8
-    spec["stages"][0]["every_ms"] = draw.uniform(2.5, 5)
-    return Case("idle", runtime, NONE, (), spec)
+    spec["stages"][0]["every_ms"] = draw.uniform(least_ms, most_ms)
+    return Case(shape, runtime, NONE, (), spec)
+
+
+def idle(draw: random.Random, runtime: str) -> Case:
+    return unhurried(draw, "idle", runtime, 2.5, 5)
 
 
 def join(draw: random.Random, runtime: str) -> Case:
@@ -260,11 +265,7 @@ def equal_fork(draw: random.Random, runtime: str) -> Case:
 
 def near(draw: random.Random, runtime: str) -> Case:
     """Loaded to two thirds: nothing limits, and queues hold something now and then."""
-    spec, _ = line(draw, 32)
-    for one in spec["stages"][1:]:
-        one["ms"] = 0.8
-    spec["stages"][0]["every_ms"] = draw.uniform(1.6, 2.0)
-    return Case("two thirds", runtime, NONE, (), spec)
+    return unhurried(draw, "two thirds", runtime, 1.6, 2.0)
 
 
 def filtered(draw: random.Random, runtime: str) -> Case:

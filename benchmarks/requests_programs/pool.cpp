@@ -21,6 +21,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "listener.hpp"
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -117,14 +119,7 @@ int listen_at(const char* path) {
     listen(listener, 128);
     std::printf("0\n");
   } else {
-    sockaddr_in here{};
-    here.sin_family = AF_INET;
-    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(here);
-    bind(listener, reinterpret_cast<sockaddr*>(&here), size);
-    listen(listener, 128);
-    getsockname(listener, reinterpret_cast<sockaddr*>(&here), &size);
-    std::printf("%d\n", ntohs(here.sin_port));
+    std::printf("%d\n", listen_anywhere(listener));
   }
   std::fflush(stdout);
   return listener;

@@ -16,6 +16,8 @@
 #include <thread>
 #include <vector>
 
+#include "listener.hpp"
+
 namespace {
 
 std::mutex shared;
@@ -97,14 +99,7 @@ int main(int count, char** arguments) {
   cause = count > 1 ? arguments[1] : "none";
   if (count > 2) upstream_port = std::atoi(arguments[2]);
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in here{};
-  here.sin_family = AF_INET;
-  here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(here);
-  bind(listener, reinterpret_cast<sockaddr*>(&here), size);
-  listen(listener, 256);
-  getsockname(listener, reinterpret_cast<sockaddr*>(&here), &size);
-  std::printf("%d\n", ntohs(here.sin_port));
+  std::printf("%d\n", listen_anywhere(listener));
   std::fflush(stdout);
   char name[] = "./latlab-planted-XXXXXX";
   const int file = mkstemp(name);

@@ -17,6 +17,7 @@ from latlab.lab.judge.outcome import Outcome
 from latlab.lab.judge.verdict import _uncounted
 from latlab.model.diagnosis.answer import ForecastPoint, Interval
 from latlab.model.diagnosis.pipeline import QueueRow
+from latlab.model.stubs import SpeedupForecast
 from latlab.queues.trace.traces import _known_until
 
 
@@ -219,20 +220,30 @@ def test_an_interval_of_many_runs_stays_as_it_is() -> None:
     assert found[0].low < 0.9
 
 
-def test_a_points_throughput_is_that_of_the_curve_of_all_points() -> None:
-    # 20 µs an event, of which the stage has 12, until the next one limits at 10: at 20 % by bad luck no gain.
-    costs = {0.0: 20.0, 0.2: 20.0, 0.5: 14.0, 1.0: 10.0}
+def of_throughput(
+    costs: dict[float, float], spread: float
+) -> tuple[dict[float | None, ForecastPoint], SpeedupForecast]:
+    """Three runs at each speed-up, of µs an event, which differ by so much: their points and their curve."""
     found = stubs.forecast(
-        [{s: (1 + 0.01 * turn) * 1e6 / us for s, us in costs.items()} for turn in (0, 1, -1)],
+        [{s: (1 + spread * turn) * 1e6 / us for s, us in costs.items()} for turn in (0, 1, -1)],
         name="book",
-        baseline=[50_000.0, 50_500.0, 49_500.0],
+        baseline=[50_000.0, 50_000.0 * (1 + spread), 50_000.0 * (1 - spread)],
         better="more",
         what="throughput",
     )
-    measured: dict[float | None, ForecastPoint] = {
-        s: ForecastPoint(s, s, 3, capacity_hz=Interval(1e6 / us, 0.99e6 / us, 1.01e6 / us))
+    points = {
+        s: ForecastPoint(
+            s, s, 3, capacity_hz=Interval(1e6 / us, (1 - spread) * 1e6 / us, (1 + spread) * 1e6 / us)
+        )
         for s, us in [(None, 20.0), *costs.items()]
     }
+    return points, found
+
+
+def test_a_points_throughput_is_that_of_the_curve_of_all_points() -> None:
+    # 20 µs an event, of which the stage has 12, until the next one limits at 10: at 20 % by bad luck no gain.
+    costs = {0.0: 20.0, 0.2: 20.0, 0.5: 14.0, 1.0: 10.0}
+    measured, found = of_throughput(costs, spread=0.01)
 
     fitted = on_the_curve(measured, found)
 
@@ -248,16 +259,7 @@ def test_a_points_throughput_is_that_of_the_curve_of_all_points() -> None:
 def test_a_curve_hides_no_stub_that_changes_the_pipeline() -> None:
     # Stubbed an event takes 22 µs in place of 20: at 20 % nothing is gained, as without a curve.
     costs = {0.0: 22.0, 0.2: 20.0, 0.5: 16.0, 1.0: 10.0}
-    found = stubs.forecast(
-        [{s: (1 + 0.002 * turn) * 1e6 / us for s, us in costs.items()} for turn in (0, 1, -1)],
-        name="book",
-        baseline=[50_000.0, 50_100.0, 49_900.0],
-        better="more",
-        what="throughput",
-    )
-    measured: dict[float | None, ForecastPoint] = {
-        s: ForecastPoint(s, s, 3, capacity_hz=Interval(1e6 / us)) for s, us in [(None, 20.0), *costs.items()]
-    }
+    measured, found = of_throughput(costs, spread=0.002)
 
     fitted = on_the_curve(measured, found)
 

@@ -49,7 +49,8 @@ def test_what_one_side_never_recorded_is_a_difference() -> None:
 
 
 def test_a_known_item_against_an_unavailable_one_is_a_difference() -> None:
-    (found,) = differences(environment(), environment().with_values({"cpu.governor": "performance"}))
+    known = Environment({**environment().facts, "cpu.governor": Fact("performance")})
+    (found,) = differences(environment(), known)
     assert str(found) == "cpu.governor: unavailable (no cpufreq) against performance"
 
 

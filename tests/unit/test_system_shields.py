@@ -16,15 +16,22 @@ from latlab.system.settings.shield import cpuset_version, shielded
 from latlab.system.settings.tuning import apply, restore
 
 
+def with_groups(root: Path, groups: dict[str, str]) -> Path:
+    """A machine of four CPUs with these files of control groups."""
+    return tree(
+        root,
+        {f"{CPU}/online": "0-3\n"} | {f"sys/fs/cgroup/{path}": text for path, text in groups.items()},
+    )
+
+
 def test_a_shield_moves_tasks_into_a_cpuset_and_back(tmp_path: Path) -> None:
-    root = tree(
+    root = with_groups(
         tmp_path,
         {
-            f"{CPU}/online": "0-3\n",
-            "sys/fs/cgroup/cpuset/cpuset.cpus": "0-3\n",
-            "sys/fs/cgroup/cpuset/cpuset.mems": "0\n",
-            "sys/fs/cgroup/cpuset/tasks": "11\n12\n",
-            "sys/fs/cgroup/cpuset/latlab-others/tasks": "",
+            "cpuset/cpuset.cpus": "0-3\n",
+            "cpuset/cpuset.mems": "0\n",
+            "cpuset/tasks": "11\n12\n",
+            "cpuset/latlab-others/tasks": "",
         },
     )
     group = root / "sys/fs/cgroup/cpuset/latlab-others"
@@ -37,13 +44,12 @@ def test_a_shield_moves_tasks_into_a_cpuset_and_back(tmp_path: Path) -> None:
 
 
 def test_a_shield_of_version_2_confines_the_other_groups_and_frees_them(tmp_path: Path) -> None:
-    root = tree(
+    root = with_groups(
         tmp_path,
         {
-            f"{CPU}/online": "0-3\n",
-            "sys/fs/cgroup/cgroup.controllers": "cpuset cpu\n",
-            "sys/fs/cgroup/system.slice.test/cpuset.cpus": "\n",
-            "sys/fs/cgroup/user.slice.test/cpuset.cpus": "0-2\n",
+            "cgroup.controllers": "cpuset cpu\n",
+            "system.slice.test/cpuset.cpus": "\n",
+            "user.slice.test/cpuset.cpus": "0-2\n",
         },
     )
     with shielded([3], root=root) as shield:
