@@ -292,3 +292,40 @@ def test_allocations_of_cpp_fixtures_are_counted_by_a_preloaded_library(folder: 
     assert one["costs"]["allocations"] == pytest.approx(1, abs=0.1)
     assert one["costs"]["allocated_bytes"] == pytest.approx(400, abs=40)
     assert one["rates"]["bytes_per_s"] > 0
+
+
+STOPPED = """
+import os, pathlib, signal, subprocess
+class Stopped:
+    def run(self):
+        if not pathlib.Path("seen").exists():
+            pathlib.Path("seen").touch()
+            subprocess.Popen(["sh", "-c", f"sleep 5; kill -CONT {os.getpid()}"])
+            os.kill(os.getpid(), signal.SIGSTOP)
+        sum(range(100))
+"""
+
+
+def test_a_process_that_was_stopped_is_measured_again_and_spends_no_time_limit(tmp_path: Path) -> None:
+    (tmp_path / "stopped.py").write_text(STOPPED)
+    done = bench(tmp_path, "run", "stopped.py", "--seconds", "1", "--timeout", "4", "--json")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "seen").exists()
+    assert json.loads(done.stdout)["benchmarks"][0]["summary"]["max"] < 1e9
+
+
+def test_a_command_comes_before_other_ordinary_work(tmp_path: Path) -> None:
+    def run(*options: str) -> tuple[bool, set[str]]:
+        (tmp_path / "nice.txt").unlink(missing_ok=True)
+        done = bench(tmp_path, "run", *options, "--json", "--", "sh", "-c", "nice >> nice.txt")
+        assert done.returncode == 0, done.stderr
+        (one,) = json.loads(done.stdout)["benchmarks"]
+        return "nice" in one["context"], set((tmp_path / "nice.txt").read_text().split())
+
+    said, found = run("--seconds", "0.2")
+    assert said == ("-20" in found)
+    assert said or os.geteuid() != 0
+    assert run("--seconds", "0.2", "--scheduling", "other") == (
+        False,
+        {str(os.getpriority(os.PRIO_PROCESS, 0))},
+    )

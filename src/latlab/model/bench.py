@@ -43,6 +43,8 @@ class Settings:
             scheduling instead: on one processor, or at SCHED_FIFO, those that wait for one another by
             spinning would hang.
         priority: of SCHED_FIFO; 0 leaves the scheduling alone.
+        nice: whether the process comes before all other ordinary work, by the least nice value: those that
+            wait by spinning do not hang there.
         lock_memory: whether to lock all memory.
         memory_limit_bytes: address space that the fixture may take; 0 for no limit.
         timeout_s: seconds after which a process counts as hung.
@@ -60,6 +62,7 @@ class Settings:
     cpus: tuple[int, ...] = ()
     fitting: bool = False
     priority: int = 0
+    nice: bool = False
     lock_memory: bool = True
     memory_limit_bytes: int = 0
     timeout_s: float = 60.0
@@ -82,8 +85,9 @@ class Sample:
         process_s: wall time of the whole process.
         turn: iterations of each turn that it took with the other side; 0 if it measured in one go.
         measuring_s: wall time from its first to its last iteration.
-        context: which of "pinned", "fifo", "locked", "placed" came about: the last is a layout of code and
-            data that both processes of a pair have in common; "threads" where the fixture started some.
+        context: which of "pinned", "fifo", "nice", "locked", "placed" came about: the last is a layout of
+            code and data that both processes of a pair have in common; "threads" where the fixture started
+            some.
         singles_ns: times of the operations that were timed one by one, between the batches, the cost of a
             reading subtracted; float64, and empty of what was read back from a file.
         tail_quantile: the highest of p90, p99 and p99.9 that those carry; 0 where they carry none.

@@ -6,7 +6,6 @@ import dataclasses
 import math
 import os
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +19,7 @@ from latlab.bench.measuring.pilot import run_pilot
 from latlab.bench.measuring.plain import own_iterations
 from latlab.bench.measuring.plan import default_smallest_effect, make_plan, with_plan
 from latlab.bench.processes.process import conditions_for, measure_pair
+from latlab.bench.processes.stops import awake
 from latlab.bench.results.raw import Row
 from latlab.bench.results.recorder import Recorder
 from latlab.bench.results.targets import Target
@@ -155,13 +155,13 @@ def run_suite(
     out = Suite()
     ready: dict[str, _Prepared] = {}
     for name, comparison in comparisons.items():
-        begin = time.monotonic()
+        begin = awake()
         try:
             ready[name] = _prepared(comparison, settings, asked)
         except LatlabError as error:
             out.failed[name] = error  # the time that it took is not that of the others
             continue
-        spent_s += time.monotonic() - begin
+        spent_s += awake() - begin
         one = ready[name]
         out.plans[name] = one.plan
         if planned is not None:
@@ -177,6 +177,7 @@ def run_suite(
         seconds=asked.seconds * len(trials) - spent_s,
         alpha=asked.alpha,
         failures=LatlabError,
+        clock=awake,
         told=None if told is None else lambda index, left: told(names[index], left, _so_far(trials[index])),
     )
     for name, trial in zip(names, trials, strict=True):
@@ -276,7 +277,7 @@ def _judging(one: _Prepared, asked: Asked) -> Callable[[Sequence[paired.Differen
 def _planned(a: Target, b: Target, settings: Settings, asked: Asked) -> tuple[Plan, float, str, Settings]:
     """Run the pilot; (plan, smallest effect, why that, the conditions that suit both)."""
     settings, call_s = conditions_for(a, b, settings)
-    begin = time.monotonic()
+    begin = awake()
     command = a.apart or b.apart
     fixed = command or asked.iterations is not None
     if asked.iterations is not None:
@@ -303,7 +304,7 @@ def _planned(a: Target, b: Target, settings: Settings, asked: Asked) -> tuple[Pl
         alpha=asked.alpha,
         power=asked.power,
         fixed_iterations=fixed,
-        budget_s=max(0.0, asked.seconds - (time.monotonic() - begin)),
+        budget_s=max(0.0, asked.seconds - (awake() - begin)),
         max_pairs=asked.max_pairs,
     )
     return plan, effect, why, settings
@@ -340,7 +341,7 @@ def run_aa(
     for index in range(comparisons):
         again = dataclasses.replace(one, pairs=[])
         trial = _trial(target.name, again, asked, Recorder(), index)
-        (result,) = family.run([trial], seconds=asked.seconds, alpha=asked.alpha)
+        (result,) = family.run([trial], seconds=asked.seconds, alpha=asked.alpha, clock=awake)
         if result is None:
             continue  # nothing is caught here, so none
         called += result.verdict in (Ruling.FASTER, Ruling.SLOWER, Ruling.MIXED)

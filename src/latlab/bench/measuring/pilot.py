@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import time
 from collections.abc import Callable
 
 import numpy as np
 
 from latlab.bench.judging.judge import difference, log_ratio, turn_ratios
 from latlab.bench.processes.process import measure_once, measure_pair
+from latlab.bench.processes.stops import awake
 from latlab.bench.results.targets import Target
 from latlab.errors import NotTrustworthyError
 from latlab.model.bench import Sample, Settings
@@ -112,7 +112,7 @@ def run_pilot(
     Raises:
         NotTrustworthyError: the fewest pairs that allow a verdict take much longer than the budget.
     """
-    begin = time.monotonic()
+    begin = awake()
     if call_s * 2 * FEWEST_PAIRS > BEYOND * budget_s:
         raise NotTrustworthyError(
             f"{a.name}: a call takes {duration(call_s * 1e9)}, so that the fewest pairs that allow a verdict "
@@ -139,7 +139,7 @@ def run_pilot(
     pilot = _pairs(a, b, dataclasses.replace(apart, turn=turn, unmeasured=unmeasured), rebuild)
     # Where the luck of a process's pages decides, two that are alive at once have more of it than two
     # that follow each other into the same pages; where the processor's frequency does, turns take it out.
-    if 2 * (time.monotonic() - begin) < PILOT_SHARE * budget_s:
+    if 2 * (awake() - begin) < PILOT_SHARE * budget_s:
         alone = _pairs(a, b, apart, rebuild)
         if alone.cost < WORTH_IT * pilot.cost:
             pilot = alone
@@ -154,9 +154,9 @@ def _pairs(a: Target, b: Target, settings: Settings, rebuild: Callable[[int], No
     pairs, build_s = [], []
     for index in range(PILOT_PAIRS if rebuild is None else 2 * PILOT_BUILDS):
         if rebuild is not None and index % 2 == 0:
-            begin = time.monotonic()
+            begin = awake()
             rebuild(index // 2)
-            build_s.append(time.monotonic() - begin)
+            build_s.append(awake() - begin)
         # The order alternates, or what the first of a pair has over the second would look like an effect.
         if index % 2:
             second, first = measure_pair(b, a, settings)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import time
 from collections.abc import Sequence
 
 from latlab.bench.processes.process import conditions_for, measure_once
+from latlab.bench.processes.stops import awake
 from latlab.bench.results import google
 from latlab.bench.results.raw import Row
 from latlab.bench.results.recorder import Recorder
@@ -57,7 +57,7 @@ def run(
         processes: by default 5, of a command as many as fit (at least 3).
         iterations: a process; by default as many as fit, up to 2,000.
     """
-    deadline = time.monotonic() + seconds
+    deadline = awake() + seconds
     command = target.apart
     settings, call_s = conditions_for(target, target, settings)
     slow = call_s > SLOW * seconds
@@ -79,7 +79,7 @@ def run(
     most = DEFAULT_PROCESSES if slow and not command else 1 << 30
     fewest = processes or (3 if command else FEWEST_OF_SLOW if slow else DEFAULT_PROCESSES)
     while len(samples) < fewest or (
-        (command or slow) and processes is None and len(samples) < most and time.monotonic() < deadline
+        (command or slow) and processes is None and len(samples) < most and awake() < deadline
     ):
         samples.append(measure_once(target, settings))
         recorder.add(Row(target.name, len(samples) - 1, 0, "A", samples[-1]))

@@ -21,6 +21,7 @@ import numpy as np
 
 from latlab.bench.judging.measures import tail_quantile
 from latlab.bench.processes import commands
+from latlab.bench.processes.stops import Watch
 from latlab.bench.results import google
 from latlab.bench.results.targets import Target
 from latlab.errors import LatlabError, NotTrustworthyError, SkippedError, UsageError
@@ -31,6 +32,7 @@ __all__ = ["conditions_for", "fixtures", "measure_once", "measure_pair", "takes_
 
 _WARM_SHARE = 0.02  # of the time that a process may take
 _SAID = 8  # lines of its own standard error that a failure shows
+_LEAST_NICE = -20
 _ASK, _NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000  # of personality(2)
 _THREW, _UNEVEN, _AFFINITY, _MEMORY, _MISSING, _COMMAND, _PEER = 10, 11, 12, 13, 14, 16, 17
 _SKIPPED = 18
@@ -112,15 +114,15 @@ def measure_pair(first: Target, second: Target, settings: Settings) -> tuple[Sam
 def conditions_for(a: Target, b: Target, settings: Settings) -> tuple[Settings, float]:
     """The settings that suit both sides, and the seconds that the longer call of the two takes.
 
-    Commands and fixtures that start threads get all processors. What takes long is called few times to get
-    warm, or it would not end within a process's time; of a command nothing is known yet (0 s).
+    Commands and fixtures that start threads get all processors, before all other ordinary work. What takes
+    long is called few times to get warm, or it would not end within a process's time; of a command nothing is
+    known yet (0 s).
 
     Raises:
         as `measure_once`.
     """
-    free = dataclasses.replace(
-        settings, cpu=None, cpus=tuple(sorted(os.sched_getaffinity(0))), priority=0, fitting=False
-    )
+    every = tuple(sorted(os.sched_getaffinity(0)))
+    free = dataclasses.replace(settings, cpu=None, cpus=every, priority=0, nice=True, fitting=False)
     few = dataclasses.replace(free if settings.fitting else settings, iterations=1, warmup=0, batch=1)
     fitted, longest_s = dataclasses.replace(settings, fitting=False), 0.0
     for target in (a,) if a == b else (a, b):
@@ -135,15 +137,20 @@ def conditions_for(a: Target, b: Target, settings: Settings) -> tuple[Settings, 
     return dataclasses.replace(fitted, warmup=min(settings.warmup, warm)), longest_s
 
 
-def _measured(targets: Sequence[Target], settings: Settings, layout: int = 0) -> list[Sample]:
+def _measured(
+    targets: Sequence[Target], settings: Settings, layout: int = 0, *, again: bool = True
+) -> list[Sample]:
     """The samples of one process a target, which take turns if there are two.
 
     Args:
         targets: one or two.
         settings: how they measure.
         layout: draws where code and data lie and how Python hashes, the same for each; 0 leaves it to chance.
+        again: whether to measure once more where they were stopped: the iteration in which that happened
+            would be the longest by far. Which side it hit decides nothing, so that the coins stay fair.
     """
     begin = time.perf_counter()
+    watch = Watch(settings.timeout_s)
     with contextlib.ExitStack() as stack:
         stack.enter_context(_conditions(settings))
         if layout:
@@ -158,9 +165,14 @@ def _measured(targets: Sequence[Target], settings: Settings, layout: int = 0) ->
         for end in ends:
             if end is not None:
                 end.close()  # or a side that has gone would not be noticed by the other
-        outputs = _outputs(running, settings.timeout_s)
-    process_s = time.perf_counter() - begin
-    return [_sample(*both, settings, process_s) for both in zip(targets, outputs, strict=True)]
+        outputs = _outputs(running, watch)
+    if watch.lost_s and again:
+        return _measured(targets, settings, layout, again=False)
+    process_s = time.perf_counter() - begin - watch.lost_s
+    samples = [_sample(*both, settings, process_s) for both in zip(targets, outputs, strict=True)]
+    if all(process.nice for process in running):
+        return [dataclasses.replace(s, context=("nice", *s.context)) for s in samples]
+    return samples
 
 
 def _conditions(settings: Settings) -> contextlib.AbstractContextManager[Any]:
@@ -172,7 +184,7 @@ def _conditions(settings: Settings) -> contextlib.AbstractContextManager[Any]:
     from latlab.system.settings.context import measuring
 
     if settings.cpus:
-        return measuring(cpus=settings.cpus)
+        return measuring(cpus=settings.cpus, priority=_LEAST_NICE if settings.nice else None)
     others = sorted(os.sched_getaffinity(0) - {settings.cpu})
     if settings.priority == 0 or settings.cpu is None or not others:
         return contextlib.nullcontext()
@@ -209,13 +221,13 @@ def _sample(target: Target, output: bytes, settings: Settings, process_s: float)
             quantum, read, measuring_ns = done["quantum_ticks"], done["read_ticks"], done["measuring_ns"]
         except (ValueError, KeyError):
             raise LatlabError(
-                f"{target.text}: the measuring process ended before it wrote its result"
+                f"{_named(target)}: the measuring process ended before it wrote its result"
             ) from None
         singles = raw[8 * settings.iterations :]
         raw = raw[: 8 * settings.iterations]
     ticks = np.frombuffer(raw, dtype="<u8")
     if len(ticks) != settings.iterations or hz <= 0:
-        raise LatlabError(f"{target.text}: {len(ticks)} of {settings.iterations} iterations came back")
+        raise LatlabError(f"{_named(target)}: {len(ticks)} of {settings.iterations} iterations came back")
     alone = np.maximum(np.frombuffer(singles, dtype="<u8") - float(read), quantum) * (1e9 / hz / operations)
     q = tail_quantile(len(alone))
     return Sample(
@@ -247,7 +259,9 @@ def _unpacked(target: Target, output: bytes) -> Any:
     try:
         return marshal.loads(output)
     except (EOFError, ValueError, TypeError):  # the fixture ended the process with success
-        raise LatlabError(f"{target.text}: the measuring process ended before it wrote its result") from None
+        raise LatlabError(
+            f"{_named(target)}: the measuring process ended before it wrote its result"
+        ) from None
 
 
 class _Process:
@@ -263,9 +277,9 @@ class _Process:
         first: bool = True,
     ) -> None:
         self.target = target
-        counting = False
+        counting = nice = False
         if isinstance(command, Settings):
-            counting = command.count > 0
+            counting, nice = command.count > 0, command.nice
             command = commands.command(target, command, peer, layout, first=first)
         # A session of its own, so that what a hanging fixture has started ends with it.
         self.popen = subprocess.Popen(
@@ -278,9 +292,21 @@ class _Process:
             cwd=target.cwd,
             pass_fds=() if peer is None else (peer.fileno(),),
         )
+        of_process = Path(f"/proc/{self.popen.pid}")
         # Where memory runs out, this process goes and not another.
         with contextlib.suppress(OSError):
-            Path(f"/proc/{self.popen.pid}/oom_score_adj").write_text("1000")
+            (of_process / "oom_score_adj").write_text("1000")
+        # What its session gets is weighed against other sessions before nice values count (autogroups).
+        self.nice = nice and self._is_nice()
+        if self.nice:
+            with contextlib.suppress(OSError):
+                (of_process / "autogroup").write_text(str(_LEAST_NICE))
+
+    def _is_nice(self) -> bool:
+        try:
+            return os.getpriority(os.PRIO_PROCESS, self.popen.pid) == _LEAST_NICE
+        except ProcessLookupError:
+            return False  # it has ended
 
     def __enter__(self) -> _Process:
         return self
@@ -291,20 +317,19 @@ class _Process:
             self.popen.communicate()
 
 
-def _outputs(running: Sequence[_Process], timeout_s: float) -> list[bytes]:
+def _outputs(running: Sequence[_Process], watch: Watch) -> list[bytes]:
     """What each wrote; where one failed, its error, and not that of the other who missed it."""
-    deadline = time.monotonic() + timeout_s
     outputs: list[bytes] = []
     failed: dict[int, LatlabError] = {}
     for process in running:
         try:
-            output, errors = process.popen.communicate(timeout=max(0.0, deadline - time.monotonic()))
+            output, errors = watch.output(process.popen, [p.popen for p in running])
         except subprocess.TimeoutExpired:
             if failed:
                 break
             names = " or ".join(dict.fromkeys(_named(p.target) for p in running))
             raise LatlabError(
-                f"{names}: one process has not ended within {timeout_s:g} s",
+                f"{names}: one process has not ended within {watch.timeout_s:g} s",
                 remedy="give it fewer iterations or more time by --timeout",
             ) from None
         outputs.append(output)
@@ -321,7 +346,7 @@ def _outputs(running: Sequence[_Process], timeout_s: float) -> list[bytes]:
 
 def _run(target: Target, command: Sequence[str], timeout_s: float) -> bytes:
     with _Process(target, command) as process:
-        return _outputs([process], timeout_s)[0]
+        return _outputs([process], Watch(timeout_s))[0]
 
 
 def _named(target: Target) -> str:

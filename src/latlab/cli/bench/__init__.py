@@ -29,9 +29,11 @@ class BenchGroup(LazyGroup):
     """Takes what follows `--` without a subcommand for a command to measure."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """`latlab bench [OPTIONS] -- CMD` is `latlab bench command [OPTIONS] -- CMD`."""
+        """`latlab bench [run] [OPTIONS] -- CMD` is `latlab bench command [OPTIONS] -- CMD`."""
         if "--" in args and args[0].startswith("-"):
             args = ["command", *args]
+        elif args[:1] == ["run"] and "--" in args[1:-1]:
+            args = ["command", *args[1:]]
         return super().parse_args(ctx, args)
 
 

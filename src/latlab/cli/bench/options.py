@@ -179,6 +179,7 @@ def settings_of(options: dict[str, Any]) -> Settings:
         cpus=cpus if several else (),
         fitting=not cpus and options["scheduling"] is None,
         priority=(options["priority"] or base.priority) if fifo else 0,
+        nice=not fifo and options["scheduling"] is None,
         lock_memory=not options["no_lock_memory"],
         memory_limit_bytes=options["memory"] or 0,
         timeout_s=options["timeout"],

@@ -52,7 +52,7 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
     settings = settings_of(options)
     if options["threads"] and not options["cpus"]:  # or one thread would be measured otherwise than two
         every = tuple(sorted(os.sched_getaffinity(0)))
-        settings = dataclasses.replace(settings, cpu=None, cpus=every, priority=0, fitting=False)
+        settings = dataclasses.replace(settings, cpu=None, cpus=every, priority=0, nice=True, fitting=False)
         if max(options["threads"]) > len(every):
             click.echo(
                 f"latlab: {words.plural(len(every), 'CPU')} for {max(options['threads'])} threads", err=True
