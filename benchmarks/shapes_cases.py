@@ -53,6 +53,10 @@ def queues_of(stages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [queue(name, one["name"], drains[name]) for one in stages for name in one["out"]]
 
 
+def spec_of(stages: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"stages": stages, "queues": queues_of(stages)}
+
+
 def slowed(
     draw: random.Random, names: tuple[str, ...], low: float, high: float
 ) -> tuple[dict[str, float], str]:
@@ -113,7 +117,7 @@ def join(draw: random.Random, runtime: str) -> Case:
         stage("right", "b", "d", times["right"]),
         stage("pair", "c d", "", times["pair"]),
     ]
-    return Case("join", runtime, STAGE, (slow,), {"stages": stages, "queues": queues_of(stages)})
+    return Case("join", runtime, STAGE, (slow,), spec_of(stages))
 
 
 def fork(draw: random.Random, runtime: str) -> Case:
@@ -125,7 +129,7 @@ def fork(draw: random.Random, runtime: str) -> Case:
         stage("left", "b", "", times["left"]),
         stage("right", "c", "", times["right"]),
     ]
-    return Case("fork", runtime, STAGE, (slow,), {"stages": stages, "queues": queues_of(stages)})
+    return Case("fork", runtime, STAGE, (slow,), spec_of(stages))
 
 
 def cycle(draw: random.Random, runtime: str) -> Case:
@@ -169,7 +173,7 @@ def workers(draw: random.Random, runtime: str) -> Case:
         stage("worker", "jobs", "done", slow * count if planted else slow, count=count),
         stage("store", "done", "", 0.3 if planted else 2 * slow),
     ]
-    spec = {"stages": stages, "queues": queues_of(stages)}
+    spec = spec_of(stages)
     return Case("workers", runtime, STAGE, ("worker" if planted else "store",), spec)
 
 
@@ -291,7 +295,7 @@ def routed(draw: random.Random, runtime: str) -> Case:
         stage("left", "b", "", times["left"]),
         stage("right", "c", "", times["right"]),
     ]
-    return Case("routed", runtime, STAGE, (slow,), {"stages": stages, "queues": queues_of(stages)})
+    return Case("routed", runtime, STAGE, (slow,), spec_of(stages))
 
 
 def polled(draw: random.Random, runtime: str) -> Case:
@@ -342,7 +346,7 @@ def diamond(draw: random.Random, runtime: str) -> Case:
         stage("right", "c", "e", times["right"]),
         stage("pair", "d e", "", times["pair"]),
     ]
-    return Case("diamond", runtime, STAGE, (slow,), {"stages": stages, "queues": queues_of(stages)})
+    return Case("diamond", runtime, STAGE, (slow,), spec_of(stages))
 
 
 def of_two_groups(draw: random.Random, runtime: str) -> Case:
@@ -355,7 +359,7 @@ def of_two_groups(draw: random.Random, runtime: str) -> Case:
         stage("fetch", "jobs", "rows", base * one * (2.5 if slow == "fetch" else 1), count=one),
         stage("write", "rows", "", base * two * (2.5 if slow == "write" else 1), count=two),
     ]
-    return Case("two groups", runtime, STAGE, (slow,), {"stages": stages, "queues": queues_of(stages)})
+    return Case("two groups", runtime, STAGE, (slow,), spec_of(stages))
 
 
 def lent(draw: random.Random, runtime: str) -> Case:

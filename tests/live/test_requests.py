@@ -21,6 +21,7 @@ import pytest
 from latlab.errors import UnavailableError
 from latlab.system.kernel.bpf_tracing import BpfTracer
 
+REQUESTS = (sys.executable, "-m", "latlab", "requests")
 SERVER = """
 import os, socket, sys, threading, time
 how = sys.argv[1]
@@ -87,9 +88,7 @@ class Clients:
 
 
 def latlab(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "latlab", "requests", *arguments], capture_output=True, text=True, check=False
-    )
+    return subprocess.run([*REQUESTS, *arguments], capture_output=True, text=True, check=False)
 
 
 def skip_without_bpf() -> None:
@@ -218,7 +217,7 @@ def test_a_server_over_pipes_has_requests_too() -> None:
     assert process.stdout is not None
     with process:
         recorder = subprocess.Popen(
-            [sys.executable, "-m", "latlab", "requests", "top", "--pid", str(process.pid), "--period", "2s",
+            [*REQUESTS, "top", "--pid", str(process.pid), "--period", "2s",
              "--count", "1", "--json"],
             stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
@@ -257,7 +256,7 @@ def test_a_server_with_a_process_for_each_connection_shows_every_request() -> No
         assert process.stdout is not None
         port = int(process.stdout.readline())
         recorder = subprocess.Popen(
-            [sys.executable, "-m", "latlab", "requests", "record", "--pid", str(process.pid),
+            [*REQUESTS, "record", "--pid", str(process.pid),
              "--seconds", "2", "--json"],
             stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
@@ -299,19 +298,7 @@ def test_the_server_lives_on_when_the_recorder_is_killed(tmp_path: Path) -> None
     skip_without_bpf()
     with server("plain") as (process, port):
         clients = Clients(port)
-        recorder = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "latlab",
-                "requests",
-                "record",
-                "--pid",
-                str(process.pid),
-                "--seconds",
-                "20",
-            ]
-        )
+        recorder = subprocess.Popen([*REQUESTS, "record", "--seconds", "20", "--pid", str(process.pid)])
         time.sleep(2)
         recorder.kill()
         recorder.wait()
@@ -326,7 +313,7 @@ def test_of_a_server_that_ends_what_was_measured_is_told(tmp_path: Path) -> None
     skip_without_bpf()
     with server("plain") as (process, port), socket.create_connection(("127.0.0.1", port)) as connection:
         recorder = subprocess.Popen(
-            [sys.executable, "-m", "latlab", "requests", "record", "--pid", str(process.pid),
+            [*REQUESTS, "record", "--pid", str(process.pid),
              "--seconds", "20", "--json"],
             stdout=subprocess.PIPE, text=True,
         )  # fmt: skip

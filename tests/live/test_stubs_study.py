@@ -30,6 +30,11 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return int(left.value.code or 0), out, err
 
 
+def of_work(capsys: pytest.CaptureFixture[str], command: str, *options: str) -> tuple[int, str, str]:
+    """A subcommand on the component of the system's program."""
+    return run(capsys, command, "--component", "work:cus", *options, "--", sys.executable, "app.py")
+
+
 def require_trusted(code: int, result: dict[str, Any]) -> None:
     """Skip what rests on the figures where latlab says itself that they can't be trusted, and why."""
     if code == 3:
@@ -139,9 +144,7 @@ def test_a_component_beside_a_longer_wait_buys_nothing(capsys: pytest.CaptureFix
 def test_recording_from_outside_and_decoding_shows_every_call(
     system: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, _, err = run(
-        capsys, "record", "--component", "work:cus", "-o", "t.trace", "--", sys.executable, "app.py"
-    )
+    code, _, err = of_work(capsys, "record", "-o", "t.trace")
     assert code == 0
     assert "5 results" in err
     _, out, _ = run(capsys, "decode", "t.trace")
@@ -156,7 +159,7 @@ def test_a_component_that_is_not_deterministic_is_named(
     system: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (system / "work.py").write_text("import os\ndef cus(n):\n    return os.urandom(8)[0] + 1\n")
-    code, out, _ = run(capsys, "validate", "--component", "work:cus", "--", sys.executable, "app.py")
+    code, out, _ = of_work(capsys, "validate")
     # One chance in 256 ** 5 that two recordings are the same.
     assert code == 1
     assert "work:cus is not deterministic" in out
@@ -165,9 +168,7 @@ def test_a_component_that_is_not_deterministic_is_named(
 def test_a_deterministic_component_passes_and_its_study_says_validated(
     system: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, _ = run(
-        capsys, "validate", "--component", "work:cus", "-o", "valid.json", "--", sys.executable, "app.py"
-    )
+    code, out, _ = of_work(capsys, "validate", "-o", "valid.json")
     assert code == 0
     assert "passes with the stub" in out
     (system / "study.toml").write_text('component = "work:cus"\nseconds = 2\nvalidation = "valid.json"\n')
@@ -180,7 +181,7 @@ def test_a_deterministic_component_passes_and_its_study_says_validated(
 def test_a_validation_of_code_that_has_changed_counts_no_more(
     system: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(capsys, "validate", "--component", "work:cus", "-o", "valid.json", "--", sys.executable, "app.py")
+    of_work(capsys, "validate", "-o", "valid.json")
     (system / "work.py").write_text(WORK + "\n# changed\n")
     (system / "study.toml").write_text('component = "work:cus"\nseconds = 2\nvalidation = "valid.json"\n')
     _, out, _ = run(capsys, "study", "study.toml", "--json", "--", sys.executable, "app.py")
