@@ -188,24 +188,13 @@ class MpmcRing {
 
   template <class... Args>
   bool try_emplace(Args&&... args) {
-    std::uint64_t ticket = producer_->in.load(std::memory_order_relaxed);
-    for (;;) {
-      Slot& cell = cells_[ticket & mask_];
-      const std::uint64_t turn = cell.turn.load(std::memory_order_acquire);  // the consumer has left the cell
-      const auto ahead = static_cast<std::int64_t>(turn - ticket);
-      if (ahead < 0) return false;  // a full round behind: full
-      if (ahead > 0) {
-        ticket = producer_->in.load(std::memory_order_relaxed);
-        continue;
-      }
-      // relaxed: the cell's turn carries the ordering, the ticket is only a number
-      if (producer_->in.compare_exchange_weak(ticket, ticket + 1, std::memory_order_relaxed)) {
-        slot_.note_producer();
-        std::construct_at(cell.value.get(), std::forward<Args>(args)...);
-        cell.turn.store(ticket + 1, std::memory_order_release);  // the event before its turn
-        return true;
-      }
-    }
+    std::uint64_t ticket;
+    Slot* const cell = claim(producer_->in, 0, ticket);
+    if (cell == nullptr) return false;  // full
+    slot_.note_producer();
+    std::construct_at(cell->value.get(), std::forward<Args>(args)...);
+    cell->turn.store(ticket + 1, std::memory_order_release);  // the event before its turn
+    return true;
   }
   bool try_push(const T& value) { return try_emplace(value); }
   bool try_push(T&& value) { return try_emplace(std::move(value)); }
@@ -217,23 +206,13 @@ class MpmcRing {
   void count_blocked() noexcept { producer_->blocked.fetch_add(1, std::memory_order_relaxed); }
 
   bool try_pop(T& value) {
-    std::uint64_t ticket = consumer_->out.load(std::memory_order_relaxed);
-    for (;;) {
-      Slot& cell = cells_[ticket & mask_];
-      const std::uint64_t turn = cell.turn.load(std::memory_order_acquire);  // the event that it announces
-      const auto ahead = static_cast<std::int64_t>(turn - (ticket + 1));
-      if (ahead < 0) return false;  // nobody has filled it: empty
-      if (ahead > 0) {
-        ticket = consumer_->out.load(std::memory_order_relaxed);
-        continue;
-      }
-      if (consumer_->out.compare_exchange_weak(ticket, ticket + 1, std::memory_order_relaxed)) {
-        slot_.note_consumer();
-        value = detail::take(cell.value.get());
-        cell.turn.store(ticket + mask_ + 1, std::memory_order_release);  // free for the next round
-        return true;
-      }
-    }
+    std::uint64_t ticket;
+    Slot* const cell = claim(consumer_->out, 1, ticket);
+    if (cell == nullptr) return false;  // empty
+    slot_.note_consumer();
+    value = detail::take(cell->value.get());
+    cell->turn.store(ticket + mask_ + 1, std::memory_order_release);  // free for the next round
+    return true;
   }
   void count_empty() noexcept { consumer_->empty.fetch_add(1, std::memory_order_relaxed); }
 
@@ -245,6 +224,25 @@ class MpmcRing {
     std::atomic<std::uint64_t> turn;
     detail::Cell<T> value;
   };
+
+  // Takes the next ticket and its cell, whose turn must be `after` behind it: 0 to fill the cell, 1 to empty
+  // it. None where the cell is behind: a full round (full), or nobody has filled it (empty).
+  Slot* claim(std::atomic<std::uint64_t>& next, std::uint64_t after, std::uint64_t& ticket) noexcept {
+    ticket = next.load(std::memory_order_relaxed);
+    for (;;) {
+      Slot& cell = cells_[ticket & mask_];
+      // acquire: the consumer has left the cell, or the event that the turn announces is in it
+      const std::uint64_t turn = cell.turn.load(std::memory_order_acquire);
+      const auto ahead = static_cast<std::int64_t>(turn - (ticket + after));
+      if (ahead < 0) return nullptr;
+      if (ahead > 0) {
+        ticket = next.load(std::memory_order_relaxed);
+        continue;
+      }
+      // relaxed: the cell's turn carries the ordering, the ticket is only a number
+      if (next.compare_exchange_weak(ticket, ticket + 1, std::memory_order_relaxed)) return &cell;
+    }
+  }
 
   // With one cell a full and an empty queue would carry the same turn.
   static std::size_t rounded(std::size_t capacity) { return std::bit_ceil(capacity < 2 ? 2 : capacity); }
