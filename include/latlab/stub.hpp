@@ -60,6 +60,12 @@ template <class Function>
 auto component(const char* name, Function&& function,
                const std::source_location& place = std::source_location::current()) {
   using Result = std::invoke_result_t<Function>;
+  static_assert(!std::is_reference_v<Result>,
+                "a stub has no object to refer to: let the function return a value, or nothing and use "
+                "save_state and load_state");
+  static_assert(
+      std::is_void_v<Result> || std::is_default_constructible_v<Result>,
+      "a stub makes a result before it loads it: the function's result must be default constructible");
   if (!detail::studied() || detail::inside_component) return std::forward<Function>(function)();
   detail::Plan& plan = detail::plan_of(name, place, &detail::kTypeMark<Result>);
   const detail::Entry& entry = plan.entry;

@@ -282,30 +282,31 @@ PyObject* get_left(PyObject* object, PyObject*) {
 }
 
 PyMethodDef kMethods[] = {
-    {"set_mode", set_mode, METH_VARARGS, "set_mode(mode, factor, delay_ns, idle, released, simulate)"},
-    {"set_study", set_study, METH_VARARGS,
+    // Named so that they hide no attribute of the function: `step.calls += 1` is a common way to count.
+    {"latlab_set_mode", set_mode, METH_VARARGS, "set_mode(mode, factor, delay_ns, idle, released, simulate)"},
+    {"latlab_set_study", set_study, METH_VARARGS,
      "set_study(work_per_ns, wait, marking, opening, timing, period): stubs of so much work (0: until a "
      "deadline) and such a part of the waits, whether all calls are marked or the begin of the first, "
      "whether stubs are measured, and the working "
      "period that the factor is of (0: all)."},
-    {"marks", get_marks, METH_NOARGS,
+    {"latlab_marks", get_marks, METH_NOARGS,
      "Begin and end of each call, or the begin of the first one, ns on CLOCK_MONOTONIC as int64."},
-    {"set_sequences", set_sequences, METH_O, "Recorded values, one (list, kinds) a thread."},
-    {"set_times", set_times, METH_O,
+    {"latlab_set_sequences", set_sequences, METH_O, "Recorded values, one (list, kinds) a thread."},
+    {"latlab_set_times", set_times, METH_O,
      "Times to simulate: for each sequence (busy_ns, blocked_ns) as int64; see plan.py."},
-    {"times", get_calls<&Sequence::times>, METH_NOARGS,
+    {"latlab_times", get_calls<&Sequence::times>, METH_NOARGS,
      "Measured times: for each sequence (busy_ns, blocked_ns) as int64."},
-    {"spent", get_calls<&Sequence::spent>, METH_NOARGS,
+    {"latlab_spent", get_calls<&Sequence::spent>, METH_NOARGS,
      "What stubs took, where that was measured: as times()."},
-    {"call_spans", get_call_spans, METH_NOARGS,
+    {"latlab_call_spans", get_call_spans, METH_NOARGS,
      "Of each measured call: sequence, thread id, begin and end in ns on CLOCK_MONOTONIC, as int64."},
-    {"spans", get_spans, METH_NOARGS,
+    {"latlab_spans", get_spans, METH_NOARGS,
      "For each sequence the begin of its first and the end of its last call, and what was lost, ns."},
-    {"mark", get_mark, METH_NOARGS, "The counter at a call's entry, for spend()."},
-    {"spend", spend, METH_O, "Simulate the time of a call that began at a mark."},
-    {"inside", get_inside, METH_NOARGS, "ns spent within the stub where it simulated no time."},
-    {"calls", get_calls, METH_NOARGS, "Calls since the mode was set."},
-    {"left", get_left, METH_NOARGS, "Recorded values that were not handed out."},
+    {"latlab_mark", get_mark, METH_NOARGS, "The counter at a call's entry, for spend()."},
+    {"latlab_spend", spend, METH_O, "Simulate the time of a call that began at a mark."},
+    {"latlab_inside", get_inside, METH_NOARGS, "ns spent within the stub where it simulated no time."},
+    {"latlab_calls", get_calls, METH_NOARGS, "Calls since the mode was set."},
+    {"latlab_left", get_left, METH_NOARGS, "Recorded values that were not handed out."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from latlab.stubs.components import data, values
+from latlab.stubs.components import data, trace, values
 
 
 class Colour(enum.Enum):
@@ -74,12 +74,25 @@ GOOD = [
     Point(1, 2),
     Order(1.5, [Point(3, 4)]),
     np.float64(2.5),
+    ...,
+    NotImplemented,
 ]
 
 
 @pytest.mark.parametrize("value", GOOD, ids=lambda value: type(value).__name__)
 def test_data_and_objects_of_loaded_classes_come_back(value: Any) -> None:
     assert data.loads(values.dumps(value)) == value
+
+
+@pytest.mark.parametrize("value", GOOD, ids=lambda value: type(value).__name__)
+def test_data_and_objects_are_shown_without_loading_them(value: Any) -> None:
+    assert repr(trace.decode_pickle(values.dumps([value])))
+
+
+def test_what_a_class_of_containers_holds_is_shown() -> None:
+    made = collections.defaultdict(list, {"key": [7]})
+    assert "key" in repr(trace.decode_pickle(values.dumps(made)))
+    assert "7" in list(trace.flatten(trace.decode_pickle(values.dumps(made))))
 
 
 def test_arrays_slots_and_exceptions_come_back() -> None:

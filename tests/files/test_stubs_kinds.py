@@ -39,6 +39,19 @@ KINDS = {
         "@twice\ndef f(i): return i", "work:f", "work.f(i)",
     ),
     "a partial": ("import functools\nf = functools.partial(max, 3)", "work:f", "work.f(i)"),
+    "a function that a partial holds": (
+        "import functools\ndef f(k, i): return k + i\np = functools.partial(f, 5)", "work:f", "work.p(i)",
+    ),
+    "a function that a table holds": (
+        "def f(i): return i\nof = {'f': f}", "work:f", "work.of['f'](i)",
+    ),
+    "a function that counts its calls": (
+        "def f(i):\n f.calls = getattr(f, 'calls', 0) + 1\n return f.calls", "work:f", "work.f(i)",
+    ),
+    "a cached property": (
+        "import functools\nclass C:\n def __init__(self, i): self.i = i\n"
+        " @functools.cached_property\n def f(self): return self.i", "work:C.f", "(c := work.C(i)).f + c.f",
+    ),
     "a lambda": ("f = lambda i: i", "work:f", "work.f(i)"),
     "a callable object": ("class C:\n def __call__(self, i): return i\nf = C()", "work:f", "work.f(i)"),
     "a function of an extension module": ("", "math:factorial", "__import__('math').factorial(i)"),
@@ -66,6 +79,7 @@ REFUSED = {
         "import asyncio\nasync def f(i): return i", "work:f", "work.asyncio.run(work.f(i))",
         "is an async function",
     ),
+    "a class": ("class C:\n def __init__(self, i): pass", "work:C", "work.C(i)", "work:C.__init__"),
     "nothing": ("", "work:no.such", "0", "there is no 'work:no.such'"),
 }  # fmt: skip
 

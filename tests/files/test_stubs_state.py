@@ -26,9 +26,21 @@ CHANGES = {
     "a dict": ("def step(x, i): x[i] = i * i", "x = {}", "work.step(x, i)", "sum(x.values())"),
     "a buffer": ("def step(x, i): x[i] = i", "x = bytearray(60)", "work.step(x, i)", "sum(x)"),
     "a set": ("def step(x, i): x.add(i % 7)", "x = set()", "work.step(x, i)", "len(x)"),
-    "an iterator": ("def step(x, i): next(x)", "x = iter(range(99))", "work.step(x, i)", "next(x)"),
     "a global": ("n = 0\ndef step(i):\n global n\n n += i", "", "work.step(i)", "work.n"),
     "a class": ("class C:\n n = 0\n def step(self, i): C.n += i", "c = work.C()", "c.step(i)", "work.C.n"),
+    "a class method's class": (
+        "class C:\n n = 0\n @classmethod\n def step(cls, i): cls.n += i\nclass D(C): pass",
+        "c = work.D()",
+        "c.step(i)",
+        "(work.C.n, work.D.n)",
+    ),
+    "an iterator": ("def step(x, i): next(x)", "x = iter(range(99))", "work.step(x, i)", "next(x)"),
+    "the environment": (
+        "import os\ndef step(i): os.environ['STEP'] = str(i)",
+        "import os",
+        "work.step(i)",
+        "os.environ['STEP']",
+    ),
     "what it prints": ("def step(i): print(i)", "", "work.step(i)", "0"),
     "a closure": (
         "seen = []\ndef made():\n n = [0]\n def add(i): n[0] += i\n return n, add\n"
@@ -60,7 +72,9 @@ def validated(folder: Path, what: str, *options: str) -> subprocess.CompletedPro
     )  # fmt: skip
 
 
-FOUND = [*KEPT, "a global", "a class", "a closure"]
+FOUND = [
+    *KEPT, "a global", "a class", "a closure", "a class method's class", "an iterator", "the environment",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("what", [what for what in CHANGES if what not in FOUND])

@@ -376,6 +376,19 @@ def test_what_a_stub_in_cpp_cannot_stand_for_is_refused_in_one_line(what: str, t
         lab.run("record")
 
 
+def test_a_component_that_returns_a_reference_is_told_by_the_compiler(tmp_path: Path) -> None:
+    source = tmp_path / "main.cpp"
+    source.write_text(
+        "#include <latlab/stub.hpp>\nint kept;\n"
+        'int main() { latlab::stub::component("x", []() -> int& { return kept; }); }\n'
+    )
+    include = Path(latlab.__file__).parent / "include"
+    command = [os.environ.get("CXX", "c++"), "-std=c++20", "-fsyntax-only", f"-I{include}", str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "a stub has no object to refer to" in done.stderr
+
+
 def test_a_plan_of_another_version_is_refused_and_not_ignored(tmp_path: Path) -> None:
     program = compile_in(tmp_path, SYSTEM)
     (tmp_path / "plan").write_text("latlab-stubs-plan 2\nmeasure 1.0 0 - /tmp work\n")

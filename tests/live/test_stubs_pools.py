@@ -105,6 +105,40 @@ def test_a_pools_calls_are_recorded_and_replayed_by_their_arguments(kind: str, t
     assert "Traceback" not in done.stderr
 
 
+LEFT = """import os, work
+total = 0
+for k in range(3):
+    read, write = os.pipe()
+    if os.fork() == 0:
+        os.write(write, b"%d" % sum(work.step(i) for i in range(8 * k, 8 * k + 8)))
+        {end}
+    os.close(write)
+    total += int(os.read(read, 20))
+    os.wait()
+print(total)
+"""
+
+
+def test_what_a_child_calls_that_leaves_by_exit_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "work.py").write_text(WORK)
+    (tmp_path / "app.py").write_text(LEFT.format(end="os._exit(0)"))
+    named = ("--keyed", "--component", "work:step")
+    done = stubs(tmp_path, "record", *named, "-o", "t.trace", "--json", "--", sys.executable, "app.py")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["results"] == 24
+    done = stubs(tmp_path, "replay", "t.trace", *named, "--", sys.executable, "app.py")
+    assert done.returncode == 0, done.stderr
+    assert "24 calls of work:step replayed" in done.stderr
+
+
+def test_children_that_are_killed_are_what_is_told(tmp_path: Path) -> None:
+    (tmp_path / "work.py").write_text(WORK)
+    (tmp_path / "app.py").write_text(LEFT.format(end="os.kill(os.getpid(), 9)"))
+    done = stubs(tmp_path, "record", "--component", "work:step", "--", sys.executable, "app.py")
+    assert done.returncode == 2
+    assert "3 of 4 processes that import 'work:step' were killed" in done.stderr
+
+
 @pytest.mark.parametrize("kind", ["Pool.map", "ThreadPoolExecutor"])
 def test_a_component_in_a_pool_is_studied(kind: str, tmp_path: Path) -> None:
     command = planted(tmp_path, kind)

@@ -42,6 +42,15 @@ def require_trusted(code: int, result: dict[str, Any]) -> None:
     assert code == 0
 
 
+def test_a_first_run_that_is_held_up_is_no_reason_to_refuse(
+    system: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow = "import os, time\nif not os.path.exists('warm'): open('warm', 'w').close(); time.sleep(4)\n"
+    (system / "app.py").write_text(slow + (system / "app.py").read_text())
+    code, _, err = run(capsys, "study", "study.toml", "--json", "--", sys.executable, "app.py")
+    assert code in (0, 3), err
+
+
 @pytest.fixture
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "work.py").write_text(WORK)

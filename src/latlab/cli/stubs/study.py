@@ -196,7 +196,8 @@ def replay(
     say(f"{trace}: {found.calls} calls of {name} replayed, {memory}{same}")
     if found.differs is not None:
         click.echo(f"latlab: the stub of {name} changes more than its time: {found.differs}", err=True)
-        click.echo(f"latlab: record it again: what it changes is then looked for; {_outside.STATE}", err=True)
+        again = f"record it again: what it changes is then looked for; {_outside.STATE['python']}"
+        click.echo(f"latlab: {again}", err=True)
     if found.code:
         click.echo(f"latlab: the command ended with exit code {found.code}", err=True)
     return ExitCode.FAILED if found.code or found.differs is not None else ExitCode.OK

@@ -24,7 +24,7 @@ _NUMPY = (
 _MAKES_DATA: dict[str, set[str]] = {
     "builtins": {
         "bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "iter", "list",
-        "object", "range", "reversed", "set", "slice", "str", "tuple",
+        "Ellipsis", "NotImplemented", "object", "range", "reversed", "set", "slice", "str", "tuple",
     },
     "_collections": {"deque"},
     "collections": {"Counter", "OrderedDict", "defaultdict", "deque"},

@@ -55,6 +55,11 @@ def _overwrite(target: Any, state: Any, seen: dict[int, Any]) -> Any:
             return state
         target[...] = state
         return target
+    if hasattr(target, "__next__") and hasattr(target, "__length_hint__"):
+        # Of a list, a range, …: what is left of it tells how far the component went.
+        for _ in range(target.__length_hint__() - state.__length_hint__()):
+            next(target)
+        return target if target.__length_hint__() == state.__length_hint__() else state
     names = [n for kind in type(target).__mro__ for n in _slots(kind)]
     if hasattr(target, "__setstate__") and not names and hasattr(type(target), "getstate"):
         target.__setstate__(state.__getstate__())  # random.Random and its like, whose state lies in C

@@ -91,8 +91,8 @@ class Hook:
 
     def off(self) -> None:
         """Back to the original."""
-        self.callable.set_mode(OFF, 1.0, 0, False, False, False)
-        self.callable.set_sequences([])
+        self.callable.latlab_set_mode(OFF, 1.0, 0, False, False, False)
+        self.callable.latlab_set_sequences([])
         self.reset()
 
     def thread_number(self) -> int:
@@ -171,6 +171,8 @@ class Hook:
         if result is not target:
             if place.whole:
                 given, recorded = type(target).__name__, type(state).__name__
+                if given == recorded:
+                    raise self._failed(f"argument {which!r}: a {given} can't be changed where it lies")
                 raise self._failed(f"argument {which!r} is of type {given}, and {recorded} was recorded")
             place.put(result)
         elif place.copied:
@@ -212,16 +214,16 @@ class Hook:
         if session is None:
             return self.function(*arguments, **named)
         if session.replaying and not session.keyed and not self._by_arguments():
-            mark = self.callable.mark()
+            mark = self.callable.latlab_mark()
             result = self._replay_watched(arguments, named)
-            self.callable.spend(mark)
+            self.callable.latlab_spend(mark)
             return result
         if not session.replaying and not session.keyed and getattr(_inside, "recording", False):
             return self.function(*arguments, **named)  # a stub of the outer one won't call it either
         if session.replaying:
-            mark = self.callable.mark()
+            mark = self.callable.latlab_mark()
             result = self._replay_keyed(session, arguments, named)
-            self.callable.spend(mark)
+            self.callable.latlab_spend(mark)
             return result
         return self._record(session, arguments, named)
 
@@ -388,7 +390,15 @@ def _unwrapped(found: Any) -> tuple[Any, Callable[[Any], Any]]:
         return found.__func__, type(found)
     if isinstance(found, property) and found.fget is not None:
         return found.fget, found.getter
+    if isinstance(found, functools.cached_property):
+        return found.func, functools.partial(_cached, found.attrname)
     return found, lambda stub: stub
+
+
+def _cached(name: str | None, stub: Any) -> Any:
+    made = functools.cached_property(stub)
+    made.__set_name__(object, name or "")
+    return made
 
 
 def _plan_of_pools(thread: threading.Thread) -> bool:
@@ -437,6 +447,11 @@ def patch(target: str) -> Hook:
     plain, wrap = _unwrapped(found)
     if not callable(plain):
         raise UsageError(f"'{target}' can't be called")
+    if isinstance(plain, type):
+        raise UsageError(
+            f"'{target}' is a class",
+            remedy=f"name what it does: {target}.__init__, or another of its methods",
+        )
     inherited = last not in vars(owner)
     try:
         setattr(owner, last, found)  # what can't be replaced is told before anything is registered
@@ -445,11 +460,16 @@ def patch(target: str) -> Hook:
             f"'{target}' can't be replaced: {error}",
             remedy="make a function in Python that calls it the component",
         ) from None
+    holders = _holders(found, vars(owner)) if not isinstance(owner, type) else []
     stub = register(target, plain)
     setattr(owner, last, wrap(stub))
+    for holder in holders:
+        _exchange(holder, found, stub)
     hook = _components[target]
 
     def restore() -> None:
+        for holder in holders:
+            _exchange(holder, stub, found)
         if inherited:
             delattr(owner, last)
         else:
@@ -457,6 +477,31 @@ def patch(target: str) -> Hook:
 
     hook.restore = restore  # type: ignore[attr-defined]
     return hook
+
+
+def _holders(function: Any, space: dict[str, Any]) -> list[Any]:
+    """What else holds a function when its module has just come in: tables, partials, other modules."""
+    import gc
+
+    def exchangeable(one: Any) -> bool:
+        if isinstance(one, dict):  # but not a class's, which must not be written behind its back
+            return one is not space and ("__module__" not in one or "__name__" in one)
+        return isinstance(one, (list, functools.partial))
+
+    return list(filter(exchangeable, gc.get_referrers(function)))
+
+
+def _exchange(holder: Any, old: Any, new: Any) -> None:
+    """Put one function in the place of another."""
+    if isinstance(holder, functools.partial):
+        if holder.func is old:
+            state = (new, holder.args, holder.keywords, vars(holder))
+            holder.__setstate__(state)  # type: ignore[attr-defined]  # not in typeshed
+        return
+    for key, one in list(holder.items() if isinstance(holder, dict) else enumerate(holder)):
+        # What a wrapper says it wraps stays what it wraps.
+        if one is old and key != "__wrapped__":
+            holder[key] = new
 
 
 def components() -> dict[str, Hook]:

@@ -227,6 +227,7 @@ def _numbered(state: str, key: str) -> str:
 
 
 _applied: dict[str, tuple[Hook, Entry]] = {}
+_kept_by = 0  # the process that has kept everything already
 _process: str | None = None
 _samplers: dict[str, Sampler] = {}
 
@@ -237,6 +238,7 @@ def apply(hook: Hook) -> None:
         if entry.name == hook.name:
             if not _applied:
                 atexit.register(_finish)
+                _finish_before_exit()
                 os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
             _applied[hook.name] = (hook, entry)
             if _child() is not None:
@@ -267,17 +269,17 @@ def _set(hook: Hook, entry: Entry) -> None:
     hook.pooled = _process.startswith(WORKER)
     flags = entry.flags
     keep = ("marks" in flags, "opening" in flags, "timed" in flags)
-    hook.callable.set_study(entry.work_per_ns(), entry.wait(), *keep, entry.period())
+    hook.callable.latlab_set_study(entry.work_per_ns(), entry.wait(), *keep, entry.period())
     released = "released" in entry.flags
     if entry.mode == "measure":
-        hook.callable.set_mode(_component.MEASURE, 1.0, 0, False, False, False)
+        hook.callable.latlab_set_mode(_component.MEASURE, 1.0, 0, False, False, False)
     elif entry.mode == "record":
         hook.watching = "watch" in flags
         path = f"{entry.state}/{_process}.trace"
         hook.session = _session.Session(path, replaying=False, keyed="keyed" in entry.flags or hook.pooled)
-        hook.callable.set_mode(_component.SLOW, 1.0, 0, False, False, False)
+        hook.callable.latlab_set_mode(_component.SLOW, 1.0, 0, False, False, False)
     elif entry.mode == "delay":
-        hook.callable.set_mode(_component.DELAY, 1.0, entry.delay_ns, False, released, False)
+        hook.callable.latlab_set_mode(_component.DELAY, 1.0, entry.delay_ns, False, released, False)
     else:
         _load(hook, entry, released)
 
@@ -314,19 +316,19 @@ def _load(hook: Hook, entry: Entry, released: bool) -> None:
         hook.session = session  # this process has imported it, and never called it
     one_by_one = keyed or watched or bool(hook.ordered)
     if one_by_one:
-        hook.callable.set_sequences([([], b"")])
+        hook.callable.latlab_set_sequences([([], b"")])
     if hook.pooled:
         rows = [one.rows for path in _of_workers(entry.state, "times") for one in read_times(path).values()]
-        hook.callable.set_times([b"".join(rows)])
+        hook.callable.latlab_set_times([b"".join(rows)])
     elif hook.name in loaded and os.access(f"{base}.times", os.R_OK):
-        hook.callable.set_times(_times(hook, base, single=one_by_one or hook.shared))
+        hook.callable.latlab_set_times(_times(hook, base, single=one_by_one or hook.shared))
     mode = _component.OFF if entry.mode == "off" else _component.SLOW if one_by_one else _component.REPLAY
     factor = 0.0 if entry.mode == "flat" else entry.factor
     if "told" in flags:
         del loaded
         with open(f"{base}.held", "w", encoding="ascii") as file:
             file.write(str(max(0, _session.resident_bytes() - before)))
-    hook.callable.set_mode(mode, factor, 0, entry.mode == "idle", released, True)
+    hook.callable.latlab_set_mode(mode, factor, 0, entry.mode == "idle", released, True)
 
 
 def _of_workers(state: str, suffix: str) -> list[str]:
@@ -351,23 +353,28 @@ def _times(hook: Hook, base: str, *, single: bool) -> list[bytes]:
 
 def _finish() -> None:
     """Keep what this process measured or recorded."""
+    global _kept_by
+    _kept_by = os.getpid()
     for hook, entry in _applied.values():
         base = f"{entry.state}/{_process}"
         if "marks" in entry.flags or "opening" in entry.flags:
             with open(f"{base}.marks", "wb") as kept:
-                kept.write(hook.callable.marks())
+                kept.write(hook.callable.latlab_marks())
         error = hook.session.error if hook.session is not None else None
         if error is not None:
             with open(f"{base}.error", "w", encoding="utf-8") as file:
                 file.write(str(error))
-        measured = {"measure": ("times", hook.callable.times), "busy": ("spent", hook.callable.spent)}
+        measured = {
+            "measure": ("times", hook.callable.latlab_times),
+            "busy": ("spent", hook.callable.latlab_spent),
+        }
         if entry.mode == "measure" or (entry.mode == "busy" and "timed" in entry.flags):
             name, rows = measured[entry.mode]
-            calls = enumerate(zip(rows(), hook.callable.spans(), strict=True))
+            calls = enumerate(zip(rows(), hook.callable.latlab_spans(), strict=True))
             write_times(f"{base}.{name}", {i: ThreadTimes(one, *span) for i, (one, span) in calls})
         if entry.mode == "measure":
             with open(f"{base}.spans", "wb") as kept:
-                kept.write(hook.callable.call_spans())
+                kept.write(hook.callable.latlab_call_spans())
             with open(f"{base}.threads", "w", encoding="utf-8") as file:
                 file.writelines(f"{name}\n" for name in hook.threads)
         elif entry.mode == "record" and hook.session is not None and error is None:
@@ -375,7 +382,7 @@ def _finish() -> None:
             if hook.watch is not None:
                 hook.watch.save(f"{base}.changes", hook.lost)
         elif entry.mode in ("flat", "busy", "idle"):
-            left = 0 if "keyed" in entry.flags or hook.pooled else hook.callable.left()
+            left = 0 if "keyed" in entry.flags or hook.pooled else hook.callable.latlab_left()
             if hook.ordered:
                 left = sum(len(values) for values, _ in hook.ordered.values())
                 left -= sum(taken + 1 for taken in hook.taken_in_order.values())
@@ -383,7 +390,7 @@ def _finish() -> None:
                 with open(f"{base}.differs", "w", encoding="utf-8") as file:
                     file.write(hook.differs)
             with open(f"{base}.outcome", "w", encoding="utf-8") as file:
-                file.write(f"{hook.callable.calls()} {hook.callable.inside()} {left}\n")
+                file.write(f"{hook.callable.latlab_calls()} {hook.callable.latlab_inside()} {left}\n")
         for sampler in _samplers.values():
             sampler.save(f"{base}.profile")
 
@@ -426,6 +433,18 @@ def _settle_before_run() -> None:
         run(self)
 
     kind.run = settled
+
+
+def _finish_before_exit() -> None:
+    """A forked child often leaves by os._exit, which runs nothing of what is registered."""
+    leave = os._exit
+
+    def finished(status: int) -> None:
+        if _kept_by != os.getpid():
+            _finish()
+        leave(status)
+
+    os._exit = finished  # type: ignore[assignment]
 
 
 def _finish_when_terminated() -> None:

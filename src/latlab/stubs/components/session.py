@@ -117,7 +117,7 @@ def replay(
 def check_left() -> None:
     """Refuse a replay that left results over."""
     for hook in components().values():
-        left = hook.callable.left()
+        left = hook.callable.latlab_left()
         if left and hook.session is not None:
             raise ReplayError(
                 f"{hook.name}: called less often than it was recorded ({left} results are left)"
@@ -146,7 +146,7 @@ def begin(
             if not replaying:
                 hook.reset()
                 hook.session = session
-                hook.callable.set_mode(SLOW, 1.0, 0, False, False, False)
+                hook.callable.latlab_set_mode(SLOW, 1.0, 0, False, False, False)
             elif hook.name in loaded:
                 load(hook, session, loaded, lazy=lazy, views=views)
     except (pickle.UnpicklingError, EOFError, KeyError, ValueError, AttributeError, ImportError) as error:
@@ -182,7 +182,7 @@ def load(
             raise UsageError(f"{session.path} was not recorded keyed", remedy="record it with --keyed")
         for key, value in zip(about["keys"], values, strict=True):
             hook.keyed.setdefault(key, []).append(value.data or b"")
-        hook.callable.set_mode(SLOW, 1.0, 0, False, False, False)
+        hook.callable.latlab_set_mode(SLOW, 1.0, 0, False, False, False)
         return
     by_arguments = [value for key, value in zip(about["keys"], values, strict=False) if key]
     for key, value in zip(about["keys"], values, strict=False):
@@ -195,7 +195,7 @@ def load(
             mine = [value.data for value in values if value.thread == number]
             looks = {run: one for (thread, run), one in about.get("looks", {}).items() if thread == number}
             hook.ordered[number] = (mine, looks)
-        hook.callable.set_mode(SLOW, 1.0, 0, False, False, False)
+        hook.callable.latlab_set_mode(SLOW, 1.0, 0, False, False, False)
         return
     if not lazy:
         try:
@@ -209,8 +209,8 @@ def load(
         sequence = sequences[0 if shared else value.thread]
         sequence[0].append(made)
         sequence[1].append(kind)
-    hook.callable.set_sequences([(list(v), bytes(k)) for v, k in sequences])
-    hook.callable.set_mode(REPLAY, 1.0, 0, False, False, False)
+    hook.callable.latlab_set_sequences([(list(v), bytes(k)) for v, k in sequences])
+    hook.callable.latlab_set_mode(REPLAY, 1.0, 0, False, False, False)
 
 
 def joined(

@@ -181,10 +181,11 @@ def member_of(holder: Any, name: str) -> Place:
     """A member of an object, which may not be there yet."""
 
     def put(value: Any) -> None:
+        kind = type if isinstance(holder, type) else object
         if value is not MISSING:
-            object.__setattr__(holder, name, value)
-        elif hasattr(holder, name):
-            object.__delattr__(holder, name)
+            kind.__setattr__(holder, name, value)
+        elif name in dict(members(holder)):
+            kind.__delattr__(holder, name)
 
     return Place(lambda: dict(members(holder)).get(name, MISSING), put)
 
@@ -297,7 +298,7 @@ def _attribute(found: dict[str, Place], label: str, owner: Any, name: str) -> No
 
 def _of_module(found: dict[str, Place], module: types.ModuleType, names: set[str]) -> list[Any]:
     if module.__name__ in ("os", "sys"):
-        found.setdefault("os:environ", Place(lambda: dict(os.environ), _environ, copied=True))
+        found.setdefault("os:environ", Place(_environment, _environ, copied=True))
         found.setdefault("os:getcwd", Place(os.getcwd, os.chdir))
         return []
     more: list[Any] = []
@@ -316,8 +317,16 @@ def _of_module(found: dict[str, Place], module: types.ModuleType, names: set[str
     return more
 
 
+# What a study sets itself, and otherwise in each: a program's own change of it shows in what it does.
+_OURS = ("LATLAB_STUBS_PLAN", "LATLAB_STUBS_CALIBRATION", "PYTHONPATH")
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in _OURS}
+
+
 def _environ(wanted: dict[str, str]) -> None:
-    for name in os.environ.keys() - wanted.keys():
+    for name in os.environ.keys() - wanted.keys() - set(_OURS):
         del os.environ[name]
     os.environ.update(wanted)
 
@@ -398,6 +407,12 @@ class Watch:
     @staticmethod
     def _argument(found: dict[str, int], label: str, value: Any) -> None:
         if is_immutable(value):
+            return
+        if isinstance(value, type):  # a class method's first: its data, not its code
+            own = vars(value).items() if value.__flags__ & _IN_PYTHON else ()
+            held = [(name, item) for name, item in own if not name.startswith("__") and _data(item)]
+            found |= {f"{label}.{name}": fingerprint(item) for name, item in held}
+            found[f"{label} members"] = fingerprint([name for name, _ in held])
             return
         plain = (*_NAMED, list, dict, set, tuple, BaseException)
         whole = isinstance(value, plain) or hasattr(value, "fileno")

@@ -165,18 +165,39 @@ def read(path: str | os.PathLike[str]) -> list[Definition]:
 class _Opaque:
     """Stands in for a class that isn't loaded: decoding a trace runs nothing of it."""
 
-    def __init__(self, *arguments: Any) -> None:
-        self.arguments = arguments
+    arguments: tuple[Any, ...]
+    items: list[Any]
+
+    # Not in __init__, which a pickle need not call.
+    def __new__(cls, *arguments: Any, **named: Any) -> _Opaque:
+        made = super().__new__(cls)
+        made.arguments, made.items = (*arguments, *named.items()), []
+        return made
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
 
     def __setstate__(self, state: Any) -> None:
         self.state = state
 
+    # What a pickle fills lists, dicts and sets of such a class with.
+    def append(self, item: Any) -> None:
+        self.items.append(item)
+
+    def extend(self, items: Any) -> None:
+        self.items.extend(items)
+
+    def __setitem__(self, key: Any, item: Any) -> None:
+        self.items.append((key, item))
+
     def __repr__(self) -> str:
         inside = getattr(self, "state", None)
-        return f"{self.__class__.__name__}({self.arguments if inside is None else inside})"
+        shown = self.arguments if inside is None else inside
+        return f"{self.__class__.__name__}({shown}{f' {self.items}' if self.items else ''})"
 
 
-_HARMLESS = {"builtins": {"set", "frozenset", "bytearray", "complex", "range", "slice"}}
+_HARMLESS = {
+    "builtins": {"set", "frozenset", "bytearray", "complex", "range", "slice", "Ellipsis", "NotImplemented"}
+}
 
 
 class _Decoder(pickle.Unpickler):
@@ -291,6 +312,7 @@ def flatten(value: Any) -> Iterator[str]:
     if isinstance(value, _Opaque):
         yield from flatten(list(value.arguments))
         yield from flatten(getattr(value, "state", []))
+        yield from flatten(value.items)
     elif isinstance(value, dict):
         for key, item in value.items():
             yield from flatten(key)

@@ -113,9 +113,15 @@ def kept(lab: _lab.Lab) -> Changes:
 
 def told(changes: Changes) -> str:
     """What calls change, in one line."""
-    parts = [said(StudyWarning.KEPT, places=", ".join(changes.kept))] if changes.kept else []
-    parts += [said(StudyWarning.NOT_KEPT, name=name, why=why) for name, why in changes.lost]
+    kept_ = ", ".join(map(_place, changes.kept))
+    parts = [said(StudyWarning.KEPT, places=kept_)] if changes.kept else []
+    parts += [said(StudyWarning.NOT_KEPT, name=_place(name), why=why) for name, why in changes.lost]
     return "; ".join(parts)
+
+
+def _place(name: str) -> str:
+    """A place as it is told: arguments without a name have a number."""
+    return f"argument {name}" if name.partition(".")[0].isdigit() else name
 
 
 def changes_of(lab: _lab.Lab) -> Changes:
@@ -172,6 +178,14 @@ def recorded(lab: _lab.Lab) -> dict[str, list[_trace.Definition]]:
         if any(definition.name == lab.plan.component for definition in definitions)
     }
     if not (lab.rows_file.exists() if by_call else found):
+        started = sum(path.stat().st_size for path in lab.state.glob("*.count"))
+        ended = len(list(lab.state.glob("*.trace")))
+        if lab.plan.kind == "python" and started > ended:
+            raise UsageError(
+                f"{started - ended} of {started} processes that import '{lab.plan.component}' were killed "
+                "before they could keep what they recorded, and the others never call it",
+                remedy="let them end by themselves, or by SIGTERM",
+            )
         raise UsageError(
             f"'{lab.plan.component}' is never called by the command", remedy=NEVER_CALLED[lab.plan.kind]
         )

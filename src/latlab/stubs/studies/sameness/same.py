@@ -141,7 +141,7 @@ def difference(stub: Output, original: Output, again: Callable[[], Output]) -> s
             return said(ValidationSaid.LINES, lines=len(lines[2]), where=where, original=len(lines[0]))
         for number, (one, other, changed) in enumerate(zip(*lines, strict=False), 1):
             if _differs(one, other, changed):
-                shown = [text.decode(errors="replace")[:_SHOWN] for text in (changed, one)]
+                shown = _from_where_they_differ(*(text.decode(errors="replace") for text in (changed, one)))
                 which = {"what": name, "number": number, "where": where}
                 return said(ValidationSaid.LINE, line=shown[0], original=shown[1], **which)
     same = {path for path in original.files if original.files[path] == second.files.get(path)}
@@ -152,6 +152,16 @@ def difference(stub: Output, original: Output, again: Callable[[], Output]) -> s
         if path in same and stub.files[path] != original.files[path]:
             return said(ValidationSaid.WRITTEN_OTHERWISE, path=path)
     return None
+
+
+def _from_where_they_differ(one: str, other: str) -> tuple[str, str]:
+    """Two lines as far as they are shown, without most of what a long one has in common."""
+    same = next(
+        (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+    skipped = max(0, same - _SHOWN // 3) if same > _SHOWN // 2 else 0
+    head = "…" if skipped else ""
+    return head + one[skipped : skipped + _SHOWN], head + other[skipped : skipped + _SHOWN]
 
 
 def alike(one: Output, other: Output) -> bool:
