@@ -172,7 +172,7 @@ class Hook:
             if place.whole:
                 given, recorded = type(target).__name__, type(state).__name__
                 if given == recorded:
-                    raise self._failed(f"argument {which!r}: a {given} can't be changed where it lies")
+                    raise self._failed(f"argument {which!r}: a {given} can't be changed in place")
                 raise self._failed(f"argument {which!r} is of type {given}, and {recorded} was recorded")
             place.put(result)
         elif place.copied:
