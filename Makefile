@@ -19,25 +19,34 @@ $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# Three stamps: what a user's install needs, with what builds it; what the tests need besides, which takes long and
-# changes seldom; and the package, which changes often.
-$(VENV)/.core: pyproject.toml $(VENV)/.created
+# Four stamps: what builds the package; what a user's install needs; what the tests need besides, which takes long and
+# changes seldom; and the package, which changes often. It is compiled while the others are fetched. Byte code is made
+# of what is imported, when it is.
+PIP := MAKEFLAGS= $(BIN)/python -m pip install --quiet --no-compile
+$(VENV)/.tools: pyproject.toml $(VENV)/.created
+	$(BIN)/python tools/requirements.py --build > $(VENV)/requirements-build.txt
+	$(PIP) -r $(VENV)/requirements-build.txt
+	@touch $@
+
+$(VENV)/.core: $(VENV)/.tools
 	$(BIN)/python tools/requirements.py > $(VENV)/requirements-core.txt
-	$(BIN)/python -m pip install --quiet -r $(VENV)/requirements-core.txt
+	$(PIP) -r $(VENV)/requirements-core.txt
 	@touch $@
 
 $(VENV)/.dependencies: $(VENV)/.core
 	$(BIN)/python tools/requirements.py $(EXTRAS) > $(VENV)/requirements.txt
-	$(BIN)/python -m pip install --quiet -r $(VENV)/requirements.txt
+	$(PIP) -r $(VENV)/requirements.txt
 	@touch $@
 
-$(VENV)/.installed: $(SOURCES) $(VENV)/.core
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --force-reinstall -Cbuild-dir=build/core .
+$(VENV)/.installed: $(SOURCES) $(VENV)/.tools
+	PATH="$(abspath $(BIN)):$$PATH" $(PIP) --no-build-isolation --no-deps --force-reinstall -Cbuild-dir=build/core .
 	@touch $@
 
-core: $(VENV)/.installed ## build and install into .venv, without the extras
+core: ## build and install into .venv, without the extras
+	@$(MAKE) --no-print-directory -j2 $(VENV)/.installed $(VENV)/.core
 
-install: $(VENV)/.installed $(VENV)/.dependencies ## the same with the extras, and what the tests need
+install: ## the same with the extras, and what the tests need
+	@$(MAKE) --no-print-directory -j2 $(VENV)/.installed $(VENV)/.dependencies
 
 # The saturated case: make demo ARGS="--slow book=30000 --budget 75"
 demo: ARGS ?= --apply 50 --budget 65

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "market/generator.hpp"
+#include "market/make_sinks.hpp"
 #include "market/pipeline.hpp"
 #include "market/pitch_records.hpp"
 #include "market/records.hpp"
@@ -39,15 +40,6 @@ auto array(std::vector<T> values) {
   auto* owned = new std::vector<T>(std::move(values));
   const nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
   return nb::ndarray<nb::numpy, T, nb::ndim<1>>(owned->data(), {owned->size()}, owner);
-}
-
-// A sink of the kind with the book sides of the name.
-template <template <class> class Kind, class... Args>
-std::unique_ptr<market::AnyBooks> with_sides(const std::string& book, Args&&... args) {
-  if (book == "ladder") return std::make_unique<Kind<market::LadderSide>>(std::forward<Args>(args)...);
-  if (book == "array") return std::make_unique<Kind<market::ArraySide>>(std::forward<Args>(args)...);
-  if (book == "map") return std::make_unique<Kind<market::MapSide>>(std::forward<Args>(args)...);
-  throw std::invalid_argument("no book '" + book + "'");
 }
 
 market::Selection selection(const std::vector<std::string>& symbols, std::uint64_t from_ns,
@@ -326,7 +318,7 @@ void bind_pipeline(nb::module_& m) {
       .def_static(
           "census",
           [](const std::string& framing, bool lenient, const std::string& book, std::size_t capacity) {
-            return Pipeline(framing, lenient, with_sides<market::CensusSink>(book, capacity));
+            return Pipeline(framing, lenient, market::make_census(book, capacity));
           },
           "framing"_a, "lenient"_a, "book"_a = "ladder", "capacity"_a = market::kDefaultCapacity)
       .def_static(
@@ -334,9 +326,9 @@ void bind_pipeline(nb::module_& m) {
           [](const std::string& framing, bool lenient, const std::string& book, std::size_t capacity,
              std::size_t levels, bool text, std::uint64_t skip, const Names& symbols, std::uint64_t from_ns,
              std::uint64_t to_ns) {
-            return Pipeline(framing, lenient,
-                            with_sides<market::InsideSink>(book, capacity, levels, text, skip,
-                                                           selection(symbols, from_ns, to_ns)));
+            return Pipeline(
+                framing, lenient,
+                market::make_inside(book, capacity, levels, text, skip, selection(symbols, from_ns, to_ns)));
           },
           "framing"_a, "lenient"_a, "book"_a, "capacity"_a, "levels"_a, "text"_a, "skip"_a, "symbols"_a,
           "from_ns"_a, "to_ns"_a)
@@ -344,26 +336,21 @@ void bind_pipeline(nb::module_& m) {
           "depth",
           [](const std::string& framing, bool lenient, const std::string& book, std::size_t capacity,
              const Names& symbols, std::uint64_t from_ns, std::uint64_t to_ns) {
-            return Pipeline(
-                framing, lenient,
-                with_sides<market::DepthSink>(book, capacity, selection(symbols, from_ns, to_ns)));
+            return Pipeline(framing, lenient,
+                            market::make_depth(book, capacity, selection(symbols, from_ns, to_ns)));
           },
           "framing"_a, "lenient"_a, "book"_a, "capacity"_a, "symbols"_a, "from_ns"_a, "to_ns"_a)
       .def_static(
           "trades",
           [](const std::string& framing, bool lenient, const Names& symbols, std::uint64_t from_ns,
              std::uint64_t to_ns) {
-            return Pipeline(framing, lenient,
-                            std::make_unique<market::TradesSink<market::LadderSide>>(
-                                market::kDefaultCapacity, selection(symbols, from_ns, to_ns)));
+            return Pipeline(framing, lenient, market::make_trades(selection(symbols, from_ns, to_ns)));
           },
           "framing"_a, "lenient"_a, "symbols"_a, "from_ns"_a, "to_ns"_a)
       .def_static(
           "snapshot",
           [](const std::string& framing, bool lenient, std::uint64_t at_ns) {
-            return Pipeline(
-                framing, lenient,
-                std::make_unique<market::SnapshotSink<market::LadderSide>>(market::kDefaultCapacity, at_ns));
+            return Pipeline(framing, lenient, market::make_snapshot(at_ns));
           },
           "framing"_a, "lenient"_a, "at_ns"_a)
       .def_static(
@@ -371,8 +358,7 @@ void bind_pipeline(nb::module_& m) {
           [](const std::string& framing, bool lenient, std::size_t levels, std::uint64_t every_ns,
              const Names& symbols, std::uint64_t from_ns, std::uint64_t to_ns) {
             return Pipeline(framing, lenient,
-                            std::make_unique<market::BooksSink<market::LadderSide>>(
-                                levels, every_ns, selection(symbols, from_ns, to_ns)));
+                            market::make_books(levels, every_ns, selection(symbols, from_ns, to_ns)));
           },
           "framing"_a, "lenient"_a, "levels"_a, "every_ns"_a, "symbols"_a, "from_ns"_a, "to_ns"_a)
       .def_static(
@@ -380,20 +366,19 @@ void bind_pipeline(nb::module_& m) {
           [](const std::string& framing, bool lenient, std::size_t levels, const Names& symbols,
              std::uint64_t from_ns, std::uint64_t to_ns) {
             return Pipeline(framing, lenient,
-                            std::make_unique<market::LobsterSink<market::LadderSide>>(
-                                levels, selection(symbols, from_ns, to_ns)));
+                            market::make_lobster(levels, selection(symbols, from_ns, to_ns)));
           },
           "framing"_a, "lenient"_a, "levels"_a, "symbols"_a, "from_ns"_a, "to_ns"_a)
       .def_static(
           "stats",
           [](const std::string& framing, bool lenient, const std::string& book, bool over_messages) {
-            return Pipeline(framing, lenient, with_sides<market::StatsSink>(book, over_messages));
+            return Pipeline(framing, lenient, market::make_stats(book, over_messages));
           },
           "framing"_a, "lenient"_a, "book"_a, "over_messages"_a)
       .def_static(
           "events",
           [](const std::string& framing, bool lenient) {
-            return Pipeline(framing, lenient, std::make_unique<market::EventsSink>());
+            return Pipeline(framing, lenient, market::make_events());
           },
           "framing"_a, "lenient"_a)
       .def(
