@@ -151,7 +151,10 @@ class Page:
         self._parts.append(f'<div class="card" tabindex="0">{_table(["", ""], stated)}</div>')
         if parameters:
             self.details("Parameters", documents.dumps(parameters, indent=2))
-        self.details("Environment", "\n".join(f"{name:34} {environment[name]}" for name in environment))
+        environs = _table(["", ""], [(name, str(environment[name])) for name in environment])
+        self._parts.append(
+            f'<details><summary>Environment</summary><div class="card" tabindex="0">{environs}</div></details>'
+        )
 
     def html(self) -> str:
         """The whole page."""
@@ -219,7 +222,10 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], links: Sequenc
     cells = _text.cells(columns, rows)
     right = _text.right_aligned(columns, rows)
     mark = [' class="n"' if is_right else "" for is_right in right]
-    head = "".join(f"<th{m}>{html.escape(name)}</th>" for m, name in zip(mark, columns, strict=True))
+    head = "".join(
+        f"<th{m}>{html.escape(name)}</th>" if name else "<td></td>"
+        for m, name in zip(mark, columns, strict=True)
+    )
     anchors = links or [""] * len(cells)
     body = "".join(
         "<tr>" + "".join(f"<td{m}>{_linked(c, a)}</td>" for m, c in zip(mark, row, strict=True)) + "</tr>"

@@ -31,13 +31,14 @@
         const box = document.createElement("div");
         box.textContent = width > 0.018 ? node[0] : "";
         box.tabIndex = 0;
+        box.setAttribute("role", "button");
         box.style.cssText = `left:${100 * left}%;width:${100 * width}%;top:${depth * ROW}px;background:${colour(node)}`;
         if (above) box.classList.add("faded");
         if (match) box.classList.add("match");
         box.setAttribute("aria-label", `${node[0]}, ${unit(weight(node))}`);
         box.onmouseenter = box.onfocus = () => say(node);
         box.onclick = () => { const at = path.indexOf(node); path = at >= 0 ? path.slice(0, at + 1) : trail(node); draw(); };
-        box.onkeydown = (event) => { if (event.key === "Enter") box.onclick(); };
+        box.onkeydown = (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); box.onclick(); } };
         area.append(box);
         deepest = Math.max(deepest, depth);
         return match || inMatch;

@@ -10,7 +10,7 @@ from latlab.jitter import Study, automatic_range, clearest_spectrum
 from latlab.model.machine.environment import Environment
 from latlab.model.machine.jitter import CoreJitter, JitterResult
 from latlab.reports.html import Page
-from latlab.words import duration, share
+from latlab.words import count, duration, share
 
 __all__ = ["report", "study_report"]
 
@@ -25,14 +25,14 @@ def report(result: JitterResult, environment: Environment, command: str | None =
         1, sum(core.wall_ticks for core in result.cores)
     )
     page.verdict(
-        f"{share(lost, digits=3)} of the time went to gaps; "
+        f"{share(lost, digits=3 if lost < 0.001 else 2 if lost < 0.01 else 1)} of the time went to gaps; "
         f"the longest took {duration(worst.ns(worst.max_ticks))} on CPU {worst.cpu}."
     )
     for warning in result.warnings:
         page.paragraph(warning.text)
     page.section("Cores")
     page.table(
-        ["CPU", "deltas", "pure %", "gaps", "p50 ns", "p99.9 ns", "max µs"],
+        ["CPU", "readings", "without gaps", "gaps", "p50", "p99.9", "max"],
         [_core_row(core) for core in result.cores],
     )
     if len(result.cores) > 1 and result.sources:
@@ -46,11 +46,11 @@ def report(result: JitterResult, environment: Environment, command: str | None =
     if result.sources:
         page.section("Who did it")
         page.table(
-            ["layer", "kind", "source", "CPU", "count", "total µs", "ran itself µs", "worst µs"],
+            ["layer", "kind", "source", "CPU", "count", "total", "ran itself", "worst"],
             [
                 [
-                    *(one.layer, one.kind, one.name, one.cpu, one.count),
-                    *(_micro(one.total_ns), _micro(one.ran_ns), _micro(one.max_ns)),
+                    *(one.layer, one.kind, one.name, one.cpu, count(one.count)),
+                    *(duration(one.total_ns), duration(one.ran_ns), duration(one.max_ns)),
                 ]
                 for one in result.sources[:30]
             ],
@@ -59,7 +59,7 @@ def report(result: JitterResult, environment: Environment, command: str | None =
     page.figure(_scatter(result), "Each kept gap: when it began, and how long it took.")
     page.section("The beat")
     for period in result.periods:
-        page.paragraph(f"CPU {period.cpu}: {period.cause}, p {period.p_value:.1g}")
+        page.paragraph(f"CPU {period.cpu}: {period.cause} (p = {period.p_value:.1g})")
     page.figure(
         _spectrum(result),
         "Power of the outliers whose beat is the clearest, bursts merged; without a beat it is 1 on average. "
@@ -69,19 +69,15 @@ def report(result: JitterResult, environment: Environment, command: str | None =
     return page
 
 
-def _micro(ns: float | None) -> float | None:
-    return None if ns is None else round(ns / 1e3, 1)
-
-
 def _core_row(core: CoreJitter) -> list[Any]:
     return [
         core.cpu,
-        core.deltas,
-        round(100 * core.pure_ticks / (core.wall_ticks or 1), 2),
-        core.outliers,
-        round(core.ns(core.percentile_ticks(50)), 1),
-        round(core.ns(core.percentile_ticks(99.9)), 1),
-        round(core.ns(core.max_ticks) / 1e3, 1),
+        count(core.deltas),
+        share(core.pure_ticks / (core.wall_ticks or 1)),
+        count(core.outliers),
+        duration(core.ns(core.percentile_ticks(50))),
+        duration(core.ns(core.percentile_ticks(99.9))),
+        duration(core.ns(core.max_ticks)),
     ]
 
 
