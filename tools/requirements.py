@@ -1,4 +1,7 @@
-"""Print what `pip install .[extras]` would install besides latlab itself, from pyproject.toml; --build: what builds it."""
+"""Print what `pip install .[extras]` would install besides latlab itself, from pyproject.toml.
+
+--build: only what builds it.
+"""
 
 import sys
 import tomllib

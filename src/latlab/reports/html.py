@@ -153,7 +153,8 @@ class Page:
             self.details("Parameters", documents.dumps(parameters, indent=2))
         environs = _table(["", ""], [(name, str(environment[name])) for name in environment])
         self._parts.append(
-            f'<details><summary>Environment</summary><div class="card" tabindex="0">{environs}</div></details>'
+            f'<details><summary>Environment</summary><div class="card" tabindex="0">{environs}</div>'
+            "</details>"
         )
 
     def html(self) -> str:
