@@ -30,7 +30,9 @@ const Libdw* load() {
       find(library, "dwfl_module_getsrc", all.module_getsrc) &&
       find(library, "dwfl_lineinfo", all.lineinfo) &&
       find(library, "dwfl_module_addrdie", all.module_addrdie) &&
-      find(library, "dwarf_getscopes", all.getscopes) &&
+      find(library, "dwfl_module_nextcu", all.module_nextcu) && find(library, "dwarf_ranges", all.ranges) &&
+      find(library, "dwarf_getsrc_die", all.getsrc_die) && find(library, "dwarf_lineno", all.lineno) &&
+      find(library, "dwarf_linesrc", all.linesrc) && find(library, "dwarf_getscopes", all.getscopes) &&
       find(library, "dwarf_getscopes_die", all.getscopes_die) && find(library, "dwarf_tag", all.tag) &&
       find(library, "dwarf_diename", all.diename) &&
       find(library, "dwarf_attr_integrate", all.attr_integrate) &&

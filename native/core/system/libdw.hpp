@@ -73,6 +73,11 @@ struct Libdw {
   Dwfl_Line* (*module_getsrc)(Dwfl_Module*, std::uint64_t);
   const char* (*lineinfo)(Dwfl_Line*, std::uint64_t*, int*, int*, std::uint64_t*, std::uint64_t*);
   DwarfDie* (*module_addrdie)(Dwfl_Module*, std::uint64_t, std::uint64_t*);
+  DwarfDie* (*module_nextcu)(Dwfl_Module*, DwarfDie*, std::uint64_t*);
+  std::ptrdiff_t (*ranges)(DwarfDie*, std::ptrdiff_t, std::uint64_t*, std::uint64_t*, std::uint64_t*);
+  void* (*getsrc_die)(DwarfDie*, std::uint64_t);
+  int (*lineno)(void*, int*);
+  const char* (*linesrc)(void*, std::uint64_t*, std::uint64_t*);
   int (*getscopes)(DwarfDie*, std::uint64_t, DwarfDie**);
   int (*getscopes_die)(DwarfDie*, DwarfDie**);
   int (*tag)(DwarfDie*);

@@ -181,7 +181,7 @@ class Code {
   }
 
   // The places of one address, inlined functions first.
-  std::vector<CodePlace> places(std::uint64_t pc) const {
+  std::vector<CodePlace> places(std::uint64_t pc) {
     CodePlace place;
     place.address = pc;
     place.pid = pid_;
@@ -197,11 +197,18 @@ class Code {
     ElfSymbol symbol{};
     const char* name = library->module_addrinfo(module, pc, &offset, &symbol, nullptr, nullptr, nullptr);
     if (name != nullptr) place.function = demangled(name);
+    std::uint64_t bias = 0;
+    DwarfDie* unit = unit_of(module, pc, bias);
+    const char* file = nullptr;
     if (Dwfl_Line* line = library->module_getsrc(module, pc); line != nullptr) {
-      const char* file = library->lineinfo(line, nullptr, &place.line, nullptr, nullptr, nullptr);
-      if (file != nullptr) place.file = file;
+      file = library->lineinfo(line, nullptr, &place.line, nullptr, nullptr, nullptr);
+    } else if (unit != nullptr) {
+      void* found = library->getsrc_die(unit, pc - bias);
+      if (found != nullptr && library->lineno(found, &place.line) == 0)
+        file = library->linesrc(found, nullptr, nullptr);
     }
-    return with_inlined(module, pc, place);
+    if (file != nullptr) place.file = file;
+    return with_inlined(unit, pc - bias, place);
   }
 
  private:
@@ -241,15 +248,50 @@ class Code {
     return pc < after->end ? &*after : nullptr;
   }
 
-  static std::vector<CodePlace> with_inlined(Dwfl_Module* module, std::uint64_t pc, const CodePlace& place) {
+  struct Unit {
+    std::uint64_t begin, end, bias;
+    DwarfDie* unit;
+  };
+
+  // The compilation unit of an address. The library finds it by .debug_aranges, which Go, Rust and clang
+  // leave out: for a module without them all its units are asked, once.
+  DwarfDie* unit_of(Dwfl_Module* module, std::uint64_t pc, std::uint64_t& bias) {
+    if (DwarfDie* unit = libdw()->module_addrdie(module, pc, &bias); unit != nullptr) return unit;
+    const auto [known, missing] = units_.try_emplace(module);
+    if (missing) known->second = units_in(module);
+    const std::vector<Unit>& units = known->second;
+    auto after = std::upper_bound(units.begin(), units.end(), pc,
+                                  [](std::uint64_t value, const Unit& one) { return value < one.begin; });
+    if (after == units.begin()) return nullptr;
+    --after;
+    if (pc >= after->end) return nullptr;
+    bias = after->bias;
+    return after->unit;
+  }
+
+  static std::vector<Unit> units_in(Dwfl_Module* module) {
     const Libdw* library = libdw();
+    std::vector<Unit> units;
     std::uint64_t bias = 0;
-    DwarfDie* unit = library->module_addrdie(module, pc, &bias);
+    for (DwarfDie* unit = nullptr; (unit = library->module_nextcu(module, unit, &bias)) != nullptr;) {
+      std::uint64_t base = 0;
+      std::uint64_t begin = 0;
+      std::uint64_t end = 0;
+      for (std::ptrdiff_t at = 0; (at = library->ranges(unit, at, &base, &begin, &end)) > 0;)
+        units.push_back({begin + bias, end + bias, bias, unit});
+    }
+    std::sort(units.begin(), units.end(), [](const Unit& a, const Unit& b) { return a.begin < b.begin; });
+    return units;
+  }
+
+  // By an address within the file.
+  static std::vector<CodePlace> with_inlined(DwarfDie* unit, std::uint64_t address, const CodePlace& place) {
+    const Libdw* library = libdw();
     if (unit == nullptr) return {place};
     // The innermost scope, then those around it at the call: the first list goes on where an inlined function
     // was written.
     DwarfDie* written = nullptr;
-    if (library->getscopes(unit, pc - bias, &written) <= 0) return {place};
+    if (library->getscopes(unit, address, &written) <= 0) return {place};
     DwarfDie* scopes = nullptr;
     const int count = library->getscopes_die(written, &scopes);
     std::free(written);  // NOLINT(cppcoreguidelines-no-malloc): the library's malloc
@@ -325,6 +367,7 @@ class Code {
   char* path_pointer_ = nullptr;
   DwflCallbacks callbacks_{};
   std::unique_ptr<Dwfl, End> dwfl_;
+  std::unordered_map<Dwfl_Module*, std::vector<Unit>> units_;
   bool attached_ = false;
   const StackSample* sample_ = nullptr;
 };
