@@ -178,7 +178,27 @@ def test_a_main_thread_that_works_like_its_workers_is_one_of_them() -> None:
     assert [(one.name, one.count) for one in found_in(made).roles] == [("explore", 2)]
 
 
-@pytest.mark.parametrize(("due", "kind"), [(True, LimitKind.TIMER), (False, LimitKind.UNKNOWN)])
+@pytest.mark.parametrize("uneven", [True, False])
+def test_a_thread_that_works_and_then_sleeps_for_some_time_limits_with_both(uneven: bool) -> None:
+    made = Made()
+    book = made.thread("book")
+    at, turn = 0.0, 0
+    while at + 11 < 1000:
+        work = (4.0 if turn % 2 else 6.0) if uneven else 5.0
+        made.run(book, at, at + work)
+        made.wait(book, at + work, at + work + 5, on=Wait.TIMER, source=Source.TIMER)
+        at += work + 5
+        turn += 1
+    limit = found_in(made).limit
+    if not uneven:  # each round may as well begin when that is due
+        assert limit.kind is LimitKind.UNKNOWN
+        return
+    assert (limit.kind, limit.name) == (LimitKind.THREAD, "book")
+    assert "which sleeps" in limit.sentence
+    assert any("slept" in line for line in limit.evidence)
+
+
+@pytest.mark.parametrize(("due", "kind"), [(True, LimitKind.TIMER), (False, LimitKind.THREAD)])
 def test_who_sleeps_until_its_next_round_is_due_paces_itself_however_much_it_works(
     due: bool, kind: LimitKind
 ) -> None:

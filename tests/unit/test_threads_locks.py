@@ -56,6 +56,22 @@ def test_a_lock_that_workers_hand_to_each_other_is_the_bottleneck(sample: bool) 
     )
 
 
+def test_the_mutex_that_woken_threads_take_again_is_no_lock_held_too_long() -> None:
+    # As all that wait at a condition are woken at once: each gets the mutex from the one before.
+    made = Made()
+    made.thread("app")
+    herd = [made.thread("herd-1"), made.thread("herd-2")]
+    again = ("__lll_lock_wait", "__pthread_mutex_cond_lock", "pthread_cond_wait", "take")
+    stacks = [made.stack(one, *again, running=False) for one in herd]
+    for i in range(100):
+        mine, other = herd[i % 2], herd[1 - i % 2]
+        made.run(mine, 10 * i, 10 * i + 10)
+        made.wait(other, 10 * i, 10 * i + 10, mine, item=0x7000, sample=stacks[1 - i % 2])
+    found = found_in(made)
+    assert found.limit.kind is not LimitKind.LOCK
+    assert found.locks == ()
+
+
 def test_a_stack_says_in_which_function_a_lock_is_waited_for() -> None:
     assert any("deposit" in line for line in found_in(contended(sample=True)).limit.evidence)
 

@@ -50,7 +50,7 @@ class Places:
     def durable(self, stack: int) -> bool:
         """Whether a stack ends in a call that makes data durable."""
         frames = self._schedule.stacks[stack]
-        return bool(frames) and makes_durable(self._schedule.frames[frames[0]])
+        return bool(frames) and makes_durable([self._schedule.frames[one] for one in frames])
 
     def waiting(self, row: Any) -> str:
         """In which function a blocked interval began: by its own stack, or as most of those like it."""

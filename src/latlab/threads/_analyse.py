@@ -33,8 +33,9 @@ from latlab.threads._roles import (
     labelled,
     told_apart,
 )
-from latlab.threads._tracks import Track, by_due_times, latest, tracks_of
+from latlab.threads._tracks import Track, by_due_times, by_even_sleeps, latest, tracks_of
 from latlab.threads._verdict import judge
+from latlab.threads.goroutines.roles import gathered_threads, split
 
 __all__ = ["analyse"]
 
@@ -74,18 +75,31 @@ def analyse(
     groups = joined_by_main(schedule, groups, running, lambda one, name: runs_in(schedule, one, name))
     if labels:
         groups = labelled(schedule, groups, labels)
+    groups, of_go, watch = gathered_threads(schedule, groups)
     role_of = {thread: index for index, group in enumerate(groups) for thread in group.threads}
-    spins = spinning(schedule)
+    spins = spinning(schedule) - {one for role in of_go.values() for one in groups[role].threads}
     words = words_of(schedule, tracks, role_of)
     times = times_of(schedule, tracks, role_of, words)
     started = root or next((thread.pid for thread in schedule.threads if not thread.peer), 0)
     first = _at_work(schedule, tracks, started)
     mine = _family(schedule, own or frozenset((started,)))
     strangers = frozenset(i for i, thread in enumerate(schedule.threads) if thread.pid not in mine)
-    blame = blame_of(schedule, tracks, groups, spins | strangers, words)
+    for word in words.values():  # of Go's threads, which park on them
+        word.lock &= not any(role_of[one] in of_go.values() for one in word.waiters)
+    blame = blame_of(schedule, tracks, groups, spins | strangers | watch, words)
+    names = tuple(_thread_name(schedule, groups, role_of, i) for i in range(len(schedule.threads)))
+    edges = edges_of(groups, times, schedule.seconds)
+    slices = slices_of(schedule, tracks, times)
+    parts = split(schedule, groups, role_of, times, blame, of_go, watch)
+    schedule, groups, times, blame = parts.schedule, parts.groups, parts.times, parts.blame
+    role_of = parts.role_of
     limits = [float(blame.shares[:, list(g.threads), :].sum()) / max(blame.total, 1e-9) for g in groups]
     paced = frozenset(track.thread for track in tracks if by_due_times(track))
     roles = roles_of(schedule, groups, times, limits, spins, paced)
+    roles = tuple(
+        replace(role, count=1) if index in {*parts.goroutines.cpus, *parts.goroutines.schedulers} else role
+        for index, role in enumerate(roles)
+    )
     told = sorted(range(len(roles)), key=lambda index: -roles[index].limits)[:_MOST_PLACED]
     roles = tuple(
         replace(role, code=_places(schedule, role)) if index in told else role
@@ -111,13 +125,20 @@ def analyse(
             python,
             listens,
             peers or {},
+            parts.goroutines,
+            frozenset(track.thread for track in tracks if by_even_sleeps(track)),
         )
+    )
+    # Their threads are made up: no other part of the answer knows them.
+    roles = tuple(
+        replace(role, threads=()) if index in parts.goroutines.cpus else role
+        for index, role in enumerate(roles)
     )
     losses = schedule.losses
     return ThreadFindings(
         limit=limit,
         roles=tuple(sorted(roles, key=lambda role: -role.limits)),
-        edges=edges_of(groups, times, schedule.seconds),
+        edges=edges,
         locks=_locks(words, groups, role_of, blame),
         progress=_progress(blame, groups),
         seconds=schedule.seconds,
@@ -126,8 +147,8 @@ def analyse(
         unseen=losses.unseen_share,
         distrust=_distrust(schedule),
         notes=losses.notes,
-        threads=tuple(_thread_name(schedule, groups, role_of, i) for i in range(len(schedule.threads))),
-        slices=slices_of(schedule, tracks, times),
+        threads=names,
+        slices=slices,
         root=first,
     )
 

@@ -18,8 +18,9 @@ from latlab.threads._code import in_sync
 from latlab.threads._edges import Times
 from latlab.threads._locks import Word
 from latlab.threads._path import Piece
+from latlab.threads.goroutines.roles import Goroutines
 
-__all__ = ["IDLE", "LEAST", "Candidate", "Facts", "candidates_of", "crowd", "crowded"]
+__all__ = ["IDLE", "LEAST", "Array", "Candidate", "Facts", "by_turns", "candidates_of", "crowd", "crowded"]
 
 Array = np.ndarray[Any, Any]
 
@@ -45,6 +46,8 @@ class Facts:
         root: the process that was asked about; its children are other processes. own: all that belong to it.
         listens: processes that accept connections: waiting for one is waiting for work.
         peers: of a socket's object who is at its other end, where known.
+        goroutines: what is known of the roles that are some.
+        naps: threads that sleep for one length, however long they work.
     """
 
     schedule: Schedule
@@ -59,6 +62,8 @@ class Facts:
     python: frozenset[int] = frozenset()
     listens: frozenset[int] = frozenset()
     peers: Mapping[int, str] = field(default_factory=dict)
+    goroutines: Goroutines = field(default_factory=Goroutines)
+    naps: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,7 @@ class Candidate:
     name: str
     blocks: Array
     roles: tuple[int, ...] = ()
+    by_turns: bool = False  # works and sleeps by turns: the blocks are of both
 
     @property
     def total(self) -> float:
@@ -128,6 +134,24 @@ def candidates_of(facts: Facts) -> list[Candidate]:
         found.append(Candidate(kind, name, outside))
     found.append(Candidate(LimitKind.UNKNOWN, "stopped", blame.share(Cause.STOPPED)))
     return _merged(found)
+
+
+def by_turns(facts: Facts, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The same with each role as one that works and then sleeps for some time: both limit, and are its own.
+
+    Not of a thread whose sleeps may end when its next round is due: its work would not be what limits.
+    """
+    works = {one.roles: one for one in candidates if one.kind in (LimitKind.THREAD, LimitKind.PROCESS)}
+    sleeps = {one.roles: one for one in candidates if one.kind is LimitKind.TIMER}
+    both = [
+        roles
+        for roles in works
+        if len(roles) == 1 and roles in sleeps and facts.naps.issuperset(facts.roles[roles[0]].threads)
+    ]
+    parts = {id(one[roles]) for one in (works, sleeps) for roles in both}
+    out = [one for one in candidates if id(one) not in parts]
+    out += [replace(works[one], blocks=works[one].blocks + sleeps[one].blocks, by_turns=True) for one in both]
+    return sorted(out, key=lambda one: -one.total)
 
 
 def crowd(facts: Facts) -> float:

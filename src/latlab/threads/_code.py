@@ -131,8 +131,8 @@ def in_sync(schedule: Schedule, threads: Iterable[int], *, moves: bool = False) 
         for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True)
         if schedule.stacks[stack]
         and (
-            makes_durable(innermost := schedule.frames[schedule.stacks[stack][0]])
-            or (moves and _MOVES.search(innermost.function))
+            makes_durable([schedule.frames[one] for one in schedule.stacks[stack]])
+            or (moves and _MOVES.search(schedule.frames[schedule.stacks[stack][0]].function))
         )
     )
     return float(inside / mine.size)

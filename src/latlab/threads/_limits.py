@@ -13,17 +13,18 @@ from latlab.model.evidence.threads import ThreadEvidence, ThreadFinding, ThreadR
 from latlab.model.threads import Code, Limit, LimitKind, Role
 from latlab.schedule.interpreter_lock import takes_one_cpu
 from latlab.threads._blame import Cause
-from latlab.threads._candidates import IDLE, LEAST, Candidate, Facts
+from latlab.threads._candidates import IDLE, LEAST, Array, Candidate, Facts
 from latlab.threads._code import coroutine_of, hottest, own_function, spin_lock, waiting_places
 from latlab.threads._edges import busy_of
 from latlab.words import share
 
-__all__ = ["counted", "described", "late_of", "load_of", "lock_of", "none_told", "spun_lock"]
+__all__ = ["counted", "described", "late_of", "load_of", "lock_of", "mutex_of", "none_told", "spun_lock"]
 
 _SURE_LOCK = 0.95  # of the resampled blocks, of a lock that no stack tells
 _LOCK = 0.35
 _ALONE = 0.8  # of what all threads of an interpreter run
 _RESAMPLES = 400
+_COLLECTS = 0.1  # of samples, and of a CPU: what is worth a sentence
 _SIGNATURE = re.compile(r"\(.*\)( const)?$")  # of a function in C++
 
 
@@ -39,12 +40,7 @@ def lock_of(facts: Facts, total: float) -> Limit | None:
     part = float(blocks.sum()) / total
     if part < _LOCK:
         return None
-    everything = facts.blame.shares.sum(axis=(1, 2))
-    used = everything > 0
-    random = np.random.default_rng(23)
-    drawn = random.integers(0, int(used.sum()), (_RESAMPLES, int(used.sum())))
-    parts = blocks[used][drawn].sum(axis=1) / everything[used][drawn].sum(axis=1)
-    confidence = min(float((parts > _LOCK * 0.8).mean()), 1 - 3 / _RESAMPLES)
+    confidence = _holds_for_most(blocks, facts.blame.shares.sum(axis=(1, 2)))
     waiters = sorted({facts.role_of[thread] for thread in word.waiters})
     holders = sorted({facts.role_of[thread] for thread in word.wakers})
     threads = set(word.waiters) | set(word.wakers)
@@ -81,6 +77,34 @@ def lock_of(facts: Facts, total: float) -> Limit | None:
         tuple(evidence),
         code,
     )
+
+
+def mutex_of(facts: Facts) -> Limit | None:
+    """Go's mutex for which goroutines wait, by the function that takes it."""
+    lock = facts.goroutines.lock
+    if lock is None:
+        return None
+    part = float(lock.blocks.sum()) / facts.blame.total
+    taken = said(ThreadEvidence.TAKEN_BY, roles=_roles(facts, lock.roles))
+    told = f"the mutex that {lock.function} takes"
+    return Limit(
+        LimitKind.LOCK,
+        f"mutex in {lock.function}",
+        _holds_for_most(lock.blocks, facts.blame.shares.sum(axis=(1, 2))),
+        part,
+        said(ThreadFinding.MUTEX, lock=told, held=lock.held),
+        (said(ThreadEvidence.CONTENDED, function=lock.function, part=lock.contends), taken),
+        hottest(facts.schedule, lock.threads),
+    )
+
+
+def _holds_for_most(blocks: Array, everything: Array) -> float:
+    """How often resampled blocks of the time give a lock enough of the progress."""
+    used = everything > 0
+    random = np.random.default_rng(23)
+    drawn = random.integers(0, int(used.sum()), (_RESAMPLES, int(used.sum())))
+    parts = blocks[used][drawn].sum(axis=1) / everything[used][drawn].sum(axis=1)
+    return min(float((parts > _LOCK * 0.8).mean()), 1 - 3 / _RESAMPLES)
 
 
 def _one_runs(facts: Facts, threads: set[int]) -> bool:
@@ -196,6 +220,7 @@ def _of_role(facts: Facts, first: Candidate, part: float, confidence: float) -> 
     if spun is not None:
         return _of_spin_lock(facts, role, spun, part, confidence)
     late = late_of(facts, role)
+    together = facts.goroutines.cpus.get(first.roles[0], 0.0)
     threads: Sequence[int] = role.threads if late is None else (late,)
     name = role.name if late is None else _instance(facts, role, late)
     shown = counted(role) if late is None else f"{name}, one of {role.count}"
@@ -206,7 +231,7 @@ def _of_role(facts: Facts, first: Candidate, part: float, confidence: float) -> 
     asleep = _mean(facts, threads, "timer")
     others_had = max(0.0, 1 - sum(busy_of(facts.times[one]) for one in threads) / len(threads) - asleep)
     times = {
-        "who": "each" if len(threads) > 1 else "it",
+        "who": "each" if role.count > 1 and late is None else "it",
         "running": _mean(facts, threads, "running"),
         "runnable": _mean(facts, threads, "runnable"),
         "waited": others_had,
@@ -220,10 +245,19 @@ def _of_role(facts: Facts, first: Candidate, part: float, confidence: float) -> 
     if late is not None:
         rest = [one for one in role.threads if one != late]
         evidence.append(said(ThreadEvidence.ITS_ROLE, running=_mean(facts, rest, "running")))
+    if together > 1:
+        evidence.append(said(ThreadEvidence.GOROUTINES, cpus=together))
+    collects = facts.goroutines.collector
+    allocates = facts.goroutines.allocates.get(first.roles[0], 0.0)
+    if together and max(allocates, collects) >= _COLLECTS:
+        evidence.append(said(ThreadEvidence.COLLECTS, part=allocates, cpus=collects))
     others = [
         other
         for index, other in enumerate(facts.roles)
-        if index != first.roles[0] and other.busy > 0.01 and not other.spins
+        if index != first.roles[0]
+        and other.busy > 0.01
+        and not other.spins
+        and index not in facts.goroutines.schedulers
     ]
     if others:
         busiest = max(others, key=lambda one: one.busy)
@@ -232,7 +266,7 @@ def _of_role(facts: Facts, first: Candidate, part: float, confidence: float) -> 
     evidence += [said(ThreadEvidence.SPINS, who=counted(other)) for other in spinning]
     code = hottest(facts.schedule, threads)
     asks = "another process, " if not facts.own & set(role.pids) else ""
-    sleeps = f", which sleeps {share(asleep)} of the time" if asleep >= LEAST else ""
+    sleeps = f", which sleeps {share(asleep)} of the time" if asleep >= LEAST or first.by_turns else ""
     sentence = said(ThreadFinding.ROLE, who=asks + shown, sleeps=sleeps, part=part)
     if code and code[0].share >= 0.3:
         where = {"function": code[0].function, "samples": code[0].share}

@@ -29,6 +29,8 @@ _CONDITION = re.compile(
     r"cond_(?:timed|clock)?wait|condition_variable|Condvar|notifyListWait|ObjectMonitor::wait|"
     r"std::thread::(?:thread::Thread>?::)?park|SimpleQueue_get|barrier|pthread_join|clockjoin|thread_join|latch|future|gomp_(?:team_)?barrier|futex_wait_queue"
 )
+_WOKEN = re.compile(r"pthread_cond_(?:timed|clock)?wait|Condvar::wait")
+_CALLERS = 4  # frames from a mutex's innermost function to the one that takes it
 # Of a Java virtual machine: who enters parks on a word of its own, and who leaves wakes the next by that.
 _MONITOR = re.compile(r"\bObjectMonitor::(?:EnterI|ReenterI|enter)\b")
 _MACHINE = "libjvm"
@@ -247,7 +249,10 @@ def _count_stack(schedule: Schedule, sample: int, word: Word) -> None:
             kind = "condition"
             break
         if _MUTEX.search(name):
-            kind = "lock"
+            # Who was woken from a condition takes its mutex again: many that are woken at once queue up
+            # there, and would without anybody's holding it for long.
+            again = any(_WOKEN.search(outer) for outer in names[at + 1 : at + _CALLERS])
+            kind = "condition" if again else "lock"
             break
     word.python |= any("PyThread_acquire_lock" in name for name in names)
     if kind in ("lock", _SEMAPHORES):

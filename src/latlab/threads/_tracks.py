@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from itertools import compress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ __all__ = [
     "Track",
     "address_of",
     "by_due_times",
+    "by_even_sleeps",
     "file_of",
     "latest",
     "set_of",
@@ -146,18 +147,41 @@ def by_due_times(track: Track) -> bool:
     Its rounds are as long as each other then, though its work is not. Where the work is as even as they are,
     nothing tells that from sleeps of one length, and it is False.
     """
+    of = _rounds(track)
+    return of is not None and of.work >= _UNEVEN_NS and of.whole <= of.work / 2
+
+
+def by_even_sleeps(track: Track) -> bool:
+    """Whether a thread sleeps for one length however long it works: to work faster makes its rounds shorter.
+
+    Where its work is as even as its sleeps it may be due at its times as well, and it is False.
+    """
+    of = _rounds(track)
+    return of is not None and of.work >= _UNEVEN_NS and of.sleep <= of.work / 2
+
+
+class _Spread(NamedTuple):
+    """From the 10th to the 90th percentile, in ns: of a thread's rounds, and of their parts."""
+
+    whole: float
+    work: float
+    sleep: float
+
+
+def _rounds(track: Track) -> _Spread | None:
+    """Of a thread that sleeps in nearly each of its rounds; None of others."""
     begin, end = np.array(track.begin, np.int64), np.array(track.end, np.int64)
     slept = (np.array(track.state) == State.BLOCKED) & (np.array(track.wait) == Wait.TIMER)
     slept &= np.array(track.source) == Source.TIMER
     if int(slept.sum()) < _ROUNDS:
-        return False
+        return None
     rounds = np.diff(end[slept])
-    works = rounds - (end - begin)[slept][1:]
+    sleeps = (end - begin)[slept][1:]
     one_sleep = rounds <= 1.5 * np.median(rounds)
     if one_sleep.mean() < _IN_TIME:
-        return False
-    of_round, of_work = (np.subtract(*np.percentile(one[one_sleep], (90, 10))) for one in (rounds, works))
-    return bool(of_work >= _UNEVEN_NS and of_round <= of_work / 2)
+        return None
+    parts = (rounds, rounds - sleeps, sleeps)
+    return _Spread(*(float(np.subtract(*np.percentile(one[one_sleep], (90, 10)))) for one in parts))
 
 
 def _shared_words(schedule: Schedule, pids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

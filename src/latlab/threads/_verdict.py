@@ -16,9 +16,18 @@ from latlab.model.evidence.said import said
 from latlab.model.evidence.threads import ThreadEvidence, ThreadFinding, ThreadReason
 from latlab.model.threads import Limit, LimitKind, Role
 from latlab.threads._blame import Cause
-from latlab.threads._candidates import IDLE, LEAST, Candidate, Facts, candidates_of, crowd, crowded
+from latlab.threads._candidates import IDLE, LEAST, Candidate, Facts, by_turns, candidates_of, crowd, crowded
 from latlab.threads._code import asking, hottest
-from latlab.threads._limits import counted, described, late_of, load_of, lock_of, none_told, spun_lock
+from latlab.threads._limits import (
+    counted,
+    described,
+    late_of,
+    load_of,
+    lock_of,
+    mutex_of,
+    none_told,
+    spun_lock,
+)
 from latlab.words import share
 
 __all__ = ["SHORTEST_S", "judge"]
@@ -58,19 +67,21 @@ def judge(facts: Facts) -> Limit:
     if unseen > _UNSEEN or facts.schedule.losses.unseen_share > _UNSEEN:
         most = max(unseen, facts.schedule.losses.unseen_share)
         return none_told(said(ThreadReason.UNSEEN, part=most), *facts.schedule.losses.notes)
-    lock = lock_of(facts, total)
+    lock = lock_of(facts, total) or mutex_of(facts)
     if lock is not None:
         return lock
     candidates = sorted(candidates_of(facts), key=lambda one: -one.total)
+    if _unclear(candidates, total):
+        idle = _all_idle(facts, candidates, total)
+        if idle is not None:
+            return idle
+        together = by_turns(facts, candidates)
+        candidates = candidates if _unclear(together, total) else together
     first = candidates[0]
     second = candidates[1] if len(candidates) > 1 else None
     confidence = _confidence(candidates)
     part = first.total / total
     told = described(facts, first, part, confidence)
-    unclear = part < LEAST or (second is not None and second.total > _CLEAR * first.total)
-    idle = _all_idle(facts, candidates, total) if unclear else None
-    if idle is not None:
-        return idle
     if part < LEAST:
         return _withheld(
             facts, candidates, said(ThreadReason.NOTHING_LEADS, listed=_listed(candidates, total))
@@ -109,6 +120,12 @@ def judge(facts: Facts) -> Limit:
             said(ThreadReason.CHANGES, name=first.name, cases=confidence),
         )
     return told
+
+
+def _unclear(candidates: Sequence[Candidate], total: float) -> bool:
+    """Whether none of them leads, or the next one has nearly as much."""
+    first, *rest = candidates
+    return first.total < LEAST * total or bool(rest and rest[0].total > _CLEAR * first.total)
 
 
 def _all_idle(facts: Facts, candidates: Sequence[Candidate], total: float) -> Limit | None:

@@ -15,6 +15,7 @@ class ThreadEvidence(Kind):
         "{waits:count} waits for it, {mean_ns:duration} each on average, at most {longest_ns:duration}"
     )
     HELD_BY = "held by {holders}, waited for by {waiters}"
+    TAKEN_BY = "taken by {roles}"
     TOGETHER = "its {threads:plural thread} together ran {cpus:.2f} CPUs"
     WAITED_IN = "waited for in {places}"
     ROLES_WAITED = "{roles} waited for it"
@@ -29,6 +30,12 @@ class ThreadEvidence(Kind):
         "{asleep:share}, and waited for others {waited:share}"
     )
     ITS_ROLE = "the others of its role ran {running:share} of the time"
+    GOROUTINES = "its goroutines together ran {cpus:.2f} CPUs"
+    COLLECTS = (
+        "{part:share} of its samples allocate memory, and Go's garbage collector ran "
+        "{cpus:.2f} CPUs beside it"
+    )
+    CONTENDED = "{part:share} of the samples in {function} wait for the mutex or hand it on"
     NEXT = "the next one, {who}, is busy {busy:share} of the time"
     SPINS = "{who} spins: it polls without progress"
     EACH_RAN = "each ran {running:share} of the time"
@@ -47,6 +54,10 @@ class ThreadFinding(Kind):
     """What limits."""
 
     LOCK = "Bottleneck: {lock}. Progress waited for it {part:share} of the time; it is {held}."
+    MUTEX = (
+        "Bottleneck: {lock}. Goroutines wait for it, and one at a time runs in that function: "
+        "{held:share} of the time."
+    )
     DISK = "Bottleneck: the disk{where}. Progress waited for it {part:share} of the time."
     SLEEPS = "No resource is short: the program waits for the sleeps of {who}, {part:share} of the time."
     PACES = (

@@ -31,6 +31,12 @@ _BEGINS = re.compile(
 _LIBRARIES = re.compile(
     r"^(std::|__gnu_cxx::|__cxxabiv1::|core::|alloc::|<core::|<alloc::|<std::|runtime\.|sync\.|internal/|tokio::runtime)"
 )
+#: Go's own packages; of a compiled module, since a class of Python or JavaScript may have such a name.
+_GO = re.compile(
+    r"^(archive|bufio|bytes|compress|container|context|crypto|database|encoding|errors|fmt|hash|html|image|io|log|"
+    r"math|mime|net|os|path|reflect|regexp|runtime|slices|sort|strconv|strings|sync|syscall|text|time|unicode)"
+    r"(/[\w/]+)?\.[\w(]"
+)
 _MODULES = re.compile(
     r"^(\[|python[\d.]*$|libpython|ld-linux|ld-musl|libc[.-]|libpthread|libstdc\+\+|libc\+\+|libm[.-]|libgcc|libgomp|libglib-|vdso)"
 )
@@ -40,6 +46,8 @@ _PYTHON = re.compile(
 )
 _PYTHON_NAME = re.compile(r"<(locals|lambda|module|\w+comp|genexpr)>")
 _DURABLE = re.compile(r"^_*(GI_|libc_)?_*(fsync|fdatasync|msync|syncfs|sync_file_range)\b")
+_DURABLE_GO = re.compile(r"^(syscall|golang\.org/x/sys/unix)\.(Fsync|Fdatasync|Msync|Syncfs|SyncFileRange)$")
+_GO_CALLS = 6
 _VERSION = re.compile(r"@+[A-Z][\w.]*$")  # of a symbol, as in memcpy@@GLIBC_2.14
 _CLONE = re.compile(r"(\.(isra|part|constprop|cold|lto_priv)(\.\d+)*)+$|( \[clone [^]]*\])+$")
 _LAMBDA = re.compile(r"([\w~]+)(?:\([^()]*\))?(?: const)?::\{lambda\([^{}]*?\)#(\d+)\}")
@@ -57,12 +65,17 @@ def is_own(frame: Frame) -> bool:
     reserved = frame.module and name.startswith("__")
     if not name or reserved or is_runtime(frame) or _STARTERS.match(name) or _PYTHON.search(frame.file):
         return False
-    return not _LIBRARIES.match(_bare(name))
+    return not (_LIBRARIES.match(_bare(name)) or (frame.module and _GO.match(name)))
 
 
-def makes_durable(innermost: Frame) -> bool:
-    """Whether a stack ends in a call that makes data durable: what is computed there is the disk's time."""
-    return bool(_DURABLE.search(innermost.function))
+def makes_durable(stack: Sequence[Frame]) -> bool:
+    """Whether a stack ends in a call that makes data durable: what is computed there is the disk's time.
+
+    Args:
+        stack: innermost first. Go makes the system call itself, a few functions below the one of that name.
+    """
+    called = (_DURABLE_GO.match(frame.function) for frame in stack[1:_GO_CALLS])
+    return bool(stack and _DURABLE.search(stack[0].function)) or any(called)
 
 
 def telling(frames: Sequence[Frame]) -> Frame | None:

@@ -1,0 +1,87 @@
+// limit: thread | weigh
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+)
+
+type crate struct {
+	number int
+	marks  [256]uint32
+}
+
+//go:noinline
+func unload(n int) *crate {
+	c := &crate{number: n}
+	for i := range c.marks {
+		c.marks[i] = uint32(n*i) ^ 0x9e3779b9
+	}
+	return c
+}
+
+//go:noinline
+func inspect(c *crate) {
+	for r := 0; r < 30; r++ {
+		for i := range c.marks {
+			c.marks[i] = c.marks[i]*16777619 ^ uint32(i)
+		}
+	}
+}
+
+//go:noinline
+func weigh(c *crate) {
+	for r := 0; r < 150; r++ {
+		for i := range c.marks {
+			c.marks[i] = c.marks[i]*2246822519 ^ uint32(r+i)
+		}
+	}
+}
+
+//go:noinline
+func stow(c *crate) (sum uint64) {
+	for r := 0; r < 15; r++ {
+		for i := range c.marks {
+			sum = sum*31 + uint64(c.marks[i])
+		}
+	}
+	return
+}
+
+func main() {
+	seconds := 5.0
+	if len(os.Args) > 1 {
+		seconds, _ = strconv.ParseFloat(os.Args[1], 64)
+	}
+	end := time.Now().Add(time.Duration(seconds * float64(time.Second)))
+	quay, scales, hold := make(chan *crate, 16), make(chan *crate, 16), make(chan *crate, 16)
+	go func() {
+		for n := 0; time.Now().Before(end); n++ {
+			quay <- unload(n)
+		}
+		close(quay)
+	}()
+	go func() {
+		for c := range quay {
+			inspect(c)
+			scales <- c
+		}
+		close(scales)
+	}()
+	go func() {
+		for c := range scales {
+			weigh(c)
+			hold <- c
+		}
+		close(hold)
+	}()
+	var sum uint64
+	count := 0
+	for c := range hold {
+		sum += stow(c)
+		count++
+	}
+	fmt.Println(count, "crates", sum)
+}

@@ -1,0 +1,1 @@
+"""Go programs: their goroutines as roles, in place of the threads that run them."""

@@ -1,0 +1,88 @@
+"""Go's mutexes, for which no thread waits: the one that limits, by the samples of those who take it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from latlab.model.schedule import Schedule
+from latlab.threads._blame import Blame
+from latlab.threads.goroutines.names import is_written
+
+__all__ = ["ONE_AT_A_TIME", "Contended", "contended"]
+
+Array = np.ndarray[Any, Any]
+
+_LOCKS = re.compile(r"^sync\.\(\*(RW)?Mutex\)\.")
+_CONTENDS = re.compile(
+    r"^sync\.\(\*(RW)?Mutex\)\.(lockSlow|unlockSlow|rUnlockSlow)|^sync\.runtime_Semacquire"
+)
+_HELD = 0.5  # of the time: a lock that is held for less leaves room
+ONE_AT_A_TIME = 1.08  # CPUs: what a lock guards runs on one at a time, but for what the samples miss
+_CONTENDED = 0.005  # of the samples of who takes it, that wait for it or hand it on
+
+
+@dataclass(frozen=True)
+class Contended:
+    """A mutex of Go's, as the samples of those who take it tell it.
+
+    Attributes:
+        function: the one that takes it. held: share of the time in which somebody runs in it.
+        contends: share of its samples that spin for the lock, or hand it to the next one.
+        blocks: progress in each block of the time that ran in it.
+        roles: indices of the roles that take it; threads: of their samples.
+    """
+
+    function: str
+    held: float
+    contends: float
+    blocks: Array
+    roles: tuple[int, ...]
+    threads: tuple[int, ...]
+
+
+def contended(
+    schedule: Schedule, blame: Blame, mine: Array, task: Array, cpus: float, role: Callable[[int], int],
+    members: Sequence[Sequence[int]],
+) -> Contended | None:  # fmt: skip
+    """The function that takes a contended mutex, in which somebody runs for most of the time.
+
+    It is seen where goroutines spin for the lock, or hand it to the next one. That nobody else runs in it
+    meanwhile is told by how much it runs in all: never more than one CPU.
+    """
+    samples = schedule.samples
+    ran = Counter(samples["stack"][mine].tolist())
+    slow: Counter[str] = Counter()
+    for stack, number in ran.items():
+        names = [schedule.frames[one].function for one in schedule.stacks[stack]]
+        taker = next(
+            (n for i, n in enumerate(names) if i and _LOCKS.match(names[i - 1]) and not _LOCKS.match(n)), ""
+        )
+        if taker and is_written(taker) and any(_CONTENDS.match(name) for name in names):
+            slow[taker] += number
+    if not slow:
+        return None
+    function = max(slow, key=lambda name: slow[name])
+    inside = np.array(
+        [any(schedule.frames[one].function == function for one in stack) for stack in schedule.stacks]
+    )[samples["stack"]]
+    within = mine & inside
+    held = cpus * float(within.sum()) / max(1, int(mine.sum()))
+    contends = slow[function] / max(1, int(within.sum()))
+    if not _HELD <= held <= ONE_AT_A_TIME or contends < _CONTENDED or held < _HELD * cpus:
+        return None
+    tasks = sorted({int(one) for one in task[within].tolist() if one < len(members)})
+    edges = np.linspace(blame.begin, blame.end, len(blame.shares) + 1)
+    counts = np.histogram(samples["time"][within], edges)[0].astype(float)
+    of_sample = cpus * (blame.end - blame.begin) / max(1, int(mine.sum()))
+    of_block = np.minimum(1.0, counts * of_sample / ((blame.end - blame.begin) / len(blame.shares)))
+    blocks = of_block * blame.shares.sum(axis=(1, 2))
+    return Contended(
+        function, min(1.0, held), contends, blocks, tuple(role(one) for one in tasks),
+        tuple(thread for one in tasks for thread in members[one]),
+    )  # fmt: skip

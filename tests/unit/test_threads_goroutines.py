@@ -1,0 +1,142 @@
+"""What limits a Go program: roles of goroutines, on schedules that are made by hand."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.threads_made import Made, found_in
+
+from latlab.model.schedule import Frame, Source, Wait
+from latlab.model.threads import LimitKind
+from latlab.schedule.code.names import is_own, makes_durable
+from latlab.threads.goroutines.names import goroutine_of
+
+BEGIN = "runtime.goexit.abi0"
+IDLE = ("runtime.futex.abi0", "runtime.stopm", "runtime.findRunnable", "runtime.schedule", "runtime.mcall")
+WEIGH = ("main.weigh", "main.main.func2", BEGIN)
+STOW = ("main.stow", "main.main", "runtime.main", BEGIN)
+
+
+def frames(*names: str) -> list[Frame]:
+    return [Frame(name, module="/srv/port") for name in names]
+
+
+def program(busy: float, *stacks: tuple[int, tuple[str, ...]]) -> Made:
+    """Two threads of Go's runtime that wake each other and run the same goroutines, so many samples of each.
+
+    Args:
+        busy: ms of each 10 that a thread runs.
+    """
+    made = Made()
+    first, second = made.thread("port"), made.thread("port")
+    made.turns(first, busy, second)
+    made.turns(second, busy, first)
+    whole = sum(times for times, _ in stacks)
+    for times, stack in stacks:
+        for thread in (first, second):
+            made.stack(thread, *stack, times=times)
+    # Samples are spread over the time, whatever they show.
+    step, count = 1000 / whole, len(made.samples)
+    order = sorted(range(count), key=lambda i: (i * 7919) % count)
+    made.samples = [(int((place // 2) * step * 1e6), *made.samples[i][1:]) for place, i in enumerate(order)]
+    made.stack(first, *IDLE, running=False)
+    return made
+
+
+def test_the_goroutine_that_runs_nearly_always_limits_though_threads_share_it() -> None:
+    found = found_in(program(6, (80, WEIGH), (20, STOW)))
+    assert (found.limit.kind, found.limit.name) == (LimitKind.THREAD, "goroutine main.main.func2")
+    assert found.limit.code[0].function == "main.weigh"
+    (role,) = [one for one in found.roles if one.name == "goroutine main.main.func2"]
+    assert role.running == pytest.approx(0.96, abs=0.03)
+    assert role.threads == ()  # no thread is this goroutine's: nobody may take one for it
+
+
+def test_the_main_goroutine_has_the_name_of_its_program() -> None:
+    found = found_in(program(6, (20, WEIGH), (80, STOW)))
+    assert (found.limit.kind, found.limit.name) == (LimitKind.THREAD, "port")
+
+
+def test_of_two_equally_busy_goroutines_none_is_named() -> None:
+    found = found_in(program(9.5, (50, WEIGH), (50, STOW)))
+    assert found.limit.kind is LimitKind.UNKNOWN
+    assert "about equally busy" in found.limit.sentence
+
+
+def test_goroutines_that_fill_the_cpus_limit_by_their_parts_of_the_work() -> None:
+    found = found_in(program(9.8, (30, WEIGH), (30, STOW), (40, ("main.load", "main.main.func1", BEGIN))))
+    assert found.limit.kind is LimitKind.UNKNOWN
+    shares = {role.name: role.limits for role in found.roles}
+    assert shares["goroutine main.main.func1"] == pytest.approx(0.4, abs=0.06)
+
+
+def locking(contending: int, other: int) -> Made:
+    slow = ("sync.runtime_doSpin", "sync.(*Mutex).lockSlow", "main.(*Book).enter", "main.main.func1", BEGIN)
+    inside = ("main.(*Book).enter", "main.main.func1", BEGIN)
+    return program(5, (contending, slow), (95, inside), (other, ("main.greet", "main.main.func1", BEGIN)))
+
+
+def test_a_mutex_for_which_goroutines_wait_is_named_by_who_takes_it() -> None:
+    found = found_in(locking(3, 5))
+    assert (found.limit.kind, found.limit.name) == (LimitKind.LOCK, "mutex in main.(*Book).enter")
+    assert "goroutine main.main.func1" in " ".join(found.limit.evidence)
+
+
+@pytest.mark.parametrize(("contending", "other"), [(0, 5), (3, 150)])
+def test_a_mutex_is_not_named_that_nobody_waits_for_or_that_is_rarely_held(
+    contending: int, other: int
+) -> None:
+    assert found_in(locking(contending, other)).limit.kind is not LimitKind.LOCK
+
+
+def test_the_sleeps_of_a_goroutine_are_of_the_one_that_runs_after_them() -> None:
+    made = Made()
+    first = made.thread("port")
+    made.turns(first, 0.2, on=Wait.POLL, source=Source.TIMER)
+    made.stack(first, *WEIGH, times=100)
+    made.samples = [(int((10 * (i + 1) + 0.1) * 1e6), *one[1:]) for i, one in enumerate(made.samples)]
+    found = found_in(made)
+    assert (found.limit.kind, found.limit.name) == (LimitKind.TIMER, "goroutine main.main.func2")
+
+
+def test_the_thread_that_only_looks_after_the_others_does_not_limit() -> None:
+    made = program(6, (80, WEIGH), (20, STOW))
+    monitor = made.thread("port")
+    made.turns(monitor, 0.1, on=Wait.TIMER, source=Source.TIMER)
+    made.stack(monitor, "runtime.usleep.abi0", "runtime.sysmon", "runtime.mstart.abi0", running=False)
+    found = found_in(made)
+    assert found.limit.name == "goroutine main.main.func2"
+    assert not any("timer" in what for what in found.progress)
+
+
+@pytest.mark.parametrize(
+    ("stack", "begins"),
+    [
+        (("main.weigh", "main.main.func2", BEGIN), "main.main.func2"),
+        (("main.weigh", "main.main", "runtime.main", BEGIN), "main.main"),
+        (("main.(*Book).enter", "main.main.func1", "main.main.func2", BEGIN), "main.main.func1"),
+        (("main.(*Book).enter", "main.serve", "main.main.gowrap1", BEGIN), "main.serve"),
+        (("main.answer", "net/http.(*conn).serve", BEGIN), "main.answer"),
+        (("main.build", "golang.org/x/sync/errgroup.(*Group).Go.func1", BEGIN), "main.build"),
+        (("fmt.Sprint", "github.com/acme/pool.(*Worker).run", BEGIN), "github.com/acme/pool.(*Worker).run"),
+        (("bufio.(*Reader).Read", "net/http.(*conn).serve", BEGIN), "net/http.(*conn).serve"),
+        (("runtime.scanobject", "runtime.gcDrain", "runtime.gcBgMarkWorker", BEGIN), "garbage collector"),
+        (IDLE, ""),
+        ((), ""),
+    ],
+)
+def test_a_goroutine_is_told_by_the_programs_function_in_which_it_begins(
+    stack: tuple[str, ...], begins: str
+) -> None:
+    assert goroutine_of(frames(*stack)) == begins
+
+
+def test_functions_of_gos_library_say_nothing_of_the_program() -> None:
+    assert not any(is_own(one) for one in frames("math.cos", "crypto/sha256.block", "os.(*File).Sync"))
+    assert is_own(frames("main.weigh")[0])
+    assert is_own(Frame("os.walk", "/app/os_helpers.py", 3))  # no module: a class of an interpreter's program
+
+
+def test_a_sync_is_seen_above_the_system_call_that_go_makes_itself() -> None:
+    assert makes_durable(frames("runtime/internal/syscall.Syscall6", "syscall.Fsync", "os.(*File).Sync"))
+    assert not makes_durable(frames("main.weigh", "main.main"))
+    assert not makes_durable([])
