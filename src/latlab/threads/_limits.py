@@ -183,7 +183,8 @@ def described(facts: Facts, first: Candidate, part: float, confidence: float) ->
             part,
             paces if role.paced else said(ThreadFinding.SLEEPS, who=shown, part=part),
             (said(ThreadEvidence.SLEPT, who=shown, running=running),),
-            waiting_places(facts.schedule, asleep),
+            # Where a goroutine sleeps no thread waits: where it works tells which it is.
+            (hottest if first.roles[0] in facts.goroutines.cpus else waiting_places)(facts.schedule, asleep),
         )
     if first.kind is LimitKind.LOAD:
         clients = sorted(
