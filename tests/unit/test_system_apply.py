@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 from tests.unit.settings_made import CPU, noisy_machine, tree
 
+from latlab.cli import system as cli
 from latlab.errors import InputError, UnavailableError, UsageError
 from latlab.system.settings.catalogue import check
 from latlab.system.settings.masks import InterruptAffinity
 from latlab.system.settings.measured import apply_measured
 from latlab.system.settings.saved import Saved
-from latlab.system.settings.tuning import apply, restore, tuned
+from latlab.system.settings.tuning import Change, apply, restore, tuned
 
 
 @pytest.fixture
@@ -276,3 +277,35 @@ def test_a_debugfs_that_is_not_mounted_is_said_with_the_command(noisy: Path, tmp
     assert {one.name: one for one in check(noisy)}["fair server"].good is False
     missing = {one.name: one for one in check(tmp_path / "none")}["fair server"].unavailable
     assert missing == "debugfs is not mounted: sudo mount -t debugfs none /sys/kernel/debug"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_while_tune_writes_gives_everything_back(
+    noisy: Path, tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {path: path.read_bytes().strip() for path in noisy.rglob("*") if path.is_file()}
+    state = tmp_path / "state.json"
+    read, write = os.pipe()
+
+    def measure(cpus: Sequence[int]) -> float:
+        os.write(write, b"x")
+        time.sleep(60)
+        return 1.0
+
+    def measured(profile: str, *, cpus: Sequence[int]) -> list[Change]:
+        return apply_measured(profile, root=noisy, cpus=cpus, state=state, measures={"": measure})
+
+    monkeypatch.setattr(cli, "_measured", measured)
+    monkeypatch.setattr(cli, "_cpus", lambda text: [2, 3])
+    child = os.fork()
+    if child == 0:
+        try:
+            cli.tune.main(["--apply", "--measure", "--for", "jitter"], standalone_mode=False)
+        except BaseException:  # noqa: BLE001 (a forked test must not run the rest of the suite)
+            os._exit(1)
+        os._exit(0)
+    os.read(read, 1)
+    os.kill(child, number)
+    os.waitpid(child, 0)
+    assert before == {path: path.read_bytes().strip() for path in noisy.rglob("*") if path.is_file()}
+    assert not state.exists()

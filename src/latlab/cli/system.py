@@ -106,7 +106,8 @@ def tune(
                 return subprocess.run(command, check=False).returncode
             except OSError as error:
                 raise UsageError(f"{command[0]} can't be run ({error.strerror})") from None
-    done = write(profile, cpus=chosen) if really else tuning.plan(profile, cpus=chosen)
+    with tuning.signals_unwind():
+        done = write(profile, cpus=chosen) if really else tuning.plan(profile, cpus=chosen)
     document = {"schema": 1, "applied": really, "changes": [one.to_json() for one in done]}
     _show(document if as_json else None, changes(done))
     if not really:

@@ -24,10 +24,11 @@ from latlab.system.settings.shield import dissolve
 
 __all__ = [
     "PROBES", "Change", "apply", "chosen_settings", "plan", "refuse_applied", "restore", "saved_before",
-    "state_file", "tuned", "write_back",
+    "signals_unwind", "state_file", "tuned", "write_back",
 ]  # fmt: skip
 
 ENDED = "ended"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _CONTROL = "cgroup.subtree_control"  # what others enable there since is no business of ours
 
 
@@ -243,27 +244,47 @@ def tuned(
     Args:
         write: `apply`, or `apply_measured`.
     """
-    handled = (signal.SIGTERM, signal.SIGHUP)
-    former: dict[signal.Signals, Callable[[int, FrameType | None], Any] | int | None] = {}
+    state = state or state_file()
+    applied = False
+    with signals_unwind():
+        try:
+            changes = write(profile, root=root, cpus=cpus, state=state)
+            applied = True  # else somebody else's settings may stand in the state file: apply refused
+            yield changes
+        finally:
+            _ignore_signals()
+            if applied:
+                restore(state=state)
+
+
+@contextmanager
+def signals_unwind() -> Iterator[None]:
+    """Inside the block SIGTERM and SIGHUP leave by an exception, as Ctrl-C does, so that `apply` gives back.
+
+    A second signal does not stop the way back.
+    """
+    former = {number: signal.getsignal(number) for number in _SIGNALS}
 
     def leave(number: int, frame: FrameType | None) -> None:
         del frame
-        raise SystemExit(128 + number)  # unwinds through the finally below
+        _ignore_signals()
+        raise SystemExit(128 + number)
 
-    state = state or state_file()
-    applied = False
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        _ignore_signals()
+        raise KeyboardInterrupt
+
     try:
-        for number in handled:
-            former[number] = signal.signal(number, leave)
-        changes = write(profile, root=root, cpus=cpus, state=state)
-        applied = True  # else somebody else's settings may stand in the state file: apply refused
-        yield changes
+        signal.signal(signal.SIGINT, interrupt)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, leave)
+        yield
     finally:
-        # A second signal must not stop the way back.
-        for number in (signal.SIGINT, *handled):
-            before = signal.signal(number, signal.SIG_IGN)
-            former.setdefault(number, before)
-        if applied:
-            restore(state=state)
         for number, handler in former.items():
             signal.signal(number, handler)
+
+
+def _ignore_signals() -> None:
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
