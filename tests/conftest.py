@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -26,6 +27,19 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.append(str(Path(__file__).parent / "files"))
 
 _LIVE = Path(__file__).parent / "live"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Applications of the tests publish in a folder of their own: what others run is not found there.
+
+    The processes that the tests are spread over share the folder of the first.
+    """
+    from latlab.system.scratch import scratch
+
+    if "LATLAB_COUNTERS" not in os.environ:
+        kept = contextlib.ExitStack()
+        os.environ["LATLAB_COUNTERS"] = str(kept.enter_context(scratch("tests", shared=True)))
+        config.add_cleanup(kept.close)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -177,6 +178,43 @@ def test_a_browser_that_comes_late_is_told_everything_and_then_what_changes() ->
         assert told[0]["whole"]
         assert len(told[0]["queues"]) == 1
         assert [one["queues"] for one in told[1:] if not one["whole"]][-1] == []
+
+
+class Growing:
+    """An application of many queues, each with more in it than in the look before."""
+
+    alive = True
+    looks = 0
+
+    def look(self) -> Snapshot:
+        self.looks += 1
+        return snapshot(*(replace(queue_now(), number=n, fill_high=self.looks) for n in range(400)))
+
+
+def test_a_browser_that_takes_little_at_a_time_is_told_whole_frames() -> None:
+    source = Growing()
+    page = Dashboard(source, lambda _: [], "slow", per_second=100)
+    serving = threading.Thread(target=page.run)
+    serving.start()
+    found = b""
+    try:
+        with socket.socket() as slow:
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            slow.connect(("127.0.0.1", page.port))
+            slow.sendall(b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            until = source.looks + 600  # far more than the kernel's buffers hold
+            while source.looks < until:
+                time.sleep(0.01)
+            while len(found) < 4_000_000:
+                found += slow.recv(1 << 16)
+    finally:
+        page.stop()
+        serving.join()
+    told = found.split(b"\n\n")[:-1]
+    frames = [json.loads(one.partition(b"data: ")[2]) for one in told if one.startswith(b"event: frame")]
+    assert len(frames) > 5
+    # What was not taken is left out whole: of a frame that was begun everything comes.
+    assert all(len(one["queues"]) == 400 for one in frames if one["whole"])
 
 
 def test_drops_stalls_bursts_and_changes_are_told_once() -> None:

@@ -1,6 +1,7 @@
 import os
 import socket
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -243,3 +244,33 @@ def test_a_folder_that_no_application_can_make_is_told_as_the_reason_for_an_empt
     )
     monkeypatch.setenv("LATLAB_COUNTERS", "/proc/sys/counters")
     assert "/proc/sys can't be written" in refused_folder()
+
+
+def test_a_folder_in_which_nothing_came_or_went_is_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from latlab.queues.sample import files
+
+    monkeypatch.setenv("LATLAB_COUNTERS", str(tmp_path))
+    read: list[str] = []
+    listed = files._listed
+
+    def counted(folder: Path) -> list[Path]:
+        read.append(str(folder))
+        return listed(folder)
+
+    monkeypatch.setattr(files, "_listed", counted)
+    look = files.CounterFiles()
+    first = tmp_path / "9000001-1-0.counters"
+    first.touch()
+    assert list(look()) == [first]
+    second = tmp_path / "9000002-1-0.counters"
+    second.touch()  # perhaps within the tick in which the first came
+    assert list(look()) == [first, second]
+    before = time.time_ns() - 3_600_000_000_000
+    os.utime(tmp_path, ns=(before, before))
+    for _ in range(3):
+        assert list(look()) == [first, second]
+    assert len(read) == 3
+    second.unlink()
+    assert list(look()) == [first]

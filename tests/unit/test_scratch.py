@@ -85,3 +85,50 @@ def test_a_link_in_a_leftover_s_place_is_not_followed(tmp_path: Path) -> None:
     assert (kept / "file").read_text() == "mine"
     (tmp_path / left.name).symlink_to(kept)
     assert [one for one in leftovers() if one.purpose == "run"] == []
+
+
+def left_counters(folder: Path, count: int, *, between_processes: bool) -> list[Path]:
+    """Counter files of killed processes, the oldest first."""
+    code = (
+        "import os, sys\n"
+        "from latlab._core import counting\n"
+        "counting.set_application('killed')\n"
+        f"slot = counting.Slot(name='q', capacity=8, sides=5, identity={7 if between_processes else 0})\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "LATLAB_COUNTERS": str(folder)}, check=False
+    )
+    (made,) = folder.glob("*.counters")
+    content = made.read_bytes()
+    pid, start, _ = made.name.split("-")
+    made.unlink()
+    found = [folder / f"{pid}-{start}-{number}.counters" for number in range(count)]
+    for age, path in enumerate(found):
+        path.write_bytes(content)
+        path.chmod(0o600)
+        os.utime(path, ns=(age, age))
+    return found
+
+
+def test_of_dead_applications_counters_the_next_start_leaves_the_latest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "counters"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("LATLAB_COUNTERS", str(folder))
+    found = left_counters(folder, 70, between_processes=False)
+    with scratch("run"):
+        assert [path.exists() for path in found] == [False] * 6 + [True] * 64
+    assert {one.path for one in leftovers()} == set(found[6:])
+
+
+def test_what_is_a_part_of_the_counts_between_processes_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "counters"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("LATLAB_COUNTERS", str(folder))
+    found = left_counters(folder, 66, between_processes=True)
+    with scratch("run"):
+        assert all(path.exists() for path in found)

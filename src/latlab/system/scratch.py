@@ -2,7 +2,8 @@
 
 A process that is killed removes nothing. So each folder's name says who made it (the process id, its start
 time, its pid namespace): the next run removes those of dead processes, and `latlab clean` lists and removes
-them, as it does the counter files of dead applications.
+them, as it does the counter files of dead applications. Of those the next run leaves the latest, which may be
+looked at still, and what is a part of the counts of a queue between processes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 __all__ = ["Leftover", "folders", "leftovers", "process_start", "remove", "scratch", "shared_memory"]
 
 _NAME = re.compile(r"latlab-([a-z]+)-(\d+)-(\d+)-(\d+)\.\w+")
+_MOST_COUNTERS = 64  # of dead applications: every observer reads them all as it begins
 _COUNTERS = re.compile(r"(\d+)-(\d+)-\d+\.counters")
 
 
@@ -60,9 +62,7 @@ def scratch(purpose: str, *, shared: bool = False) -> Iterator[Path]:
     Raises:
         OSError: there is no room, or no right to make one.
     """
-    for left in leftovers():
-        if left.purpose != "counters":  # they may be read still: `latlab clean` removes them
-            remove(left)
+    _remove_what_is_dead()
     prefix = f"latlab-{purpose}-{_namespace()}-{os.getpid()}-{process_start(os.getpid())}."
     with tempfile.TemporaryDirectory(
         prefix=prefix, dir=shared_memory() if shared else None, ignore_cleanup_errors=True
@@ -73,12 +73,45 @@ def scratch(purpose: str, *, shared: bool = False) -> Iterator[Path]:
 def leftovers() -> list[Leftover]:
     """What dead processes of this user left, of this boot and pid namespace or an earlier boot."""
     found = [left for folder in folders() for left in _scratch_in(folder)]
-    own = Path(f"/dev/shm/latlab-{os.geteuid()}")
+    own = Path(os.environ.get("LATLAB_COUNTERS") or f"/dev/shm/latlab-{os.geteuid()}")
     for name, status in _entries(own):
         match = _COUNTERS.fullmatch(name)
         if match and stat.S_ISREG(status.st_mode) and _dead(int(match[1]), int(match[2])):
             found.append(Leftover(own / name, "counters", int(match[1]), status.st_blocks * 512))
     return found
+
+
+def _remove_what_is_dead() -> None:
+    counters = []
+    for left in leftovers():
+        if left.purpose == "counters":
+            counters.append(left)
+        else:
+            remove(left)
+    if len(counters) > _MOST_COUNTERS:
+        made = {left.path: _made_ns(left.path) for left in counters}
+        counters.sort(key=lambda left: made[left.path])
+        for left in counters[:-_MOST_COUNTERS]:
+            if not _has_shares(left.path):
+                remove(left)
+
+
+def _made_ns(path: Path) -> int:
+    try:
+        return path.lstat().st_mtime_ns
+    except OSError:  # another start removed it
+        return 0
+
+
+def _has_shares(path: Path) -> bool:
+    """Whether it counts a queue between processes, others of which may live."""
+    from latlab._core import queues as core
+
+    reader = core.Reader(str(path))
+    if not reader.readable:
+        return False
+    queues = (reader.queue(slot) for slot in range(reader.queue_count))
+    return any(queue is not None and queue["identity"] for queue in queues)
 
 
 def _scratch_in(folder: Path) -> Iterator[Leftover]:

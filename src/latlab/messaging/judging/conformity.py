@@ -10,7 +10,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +27,7 @@ from latlab.messaging.running.ways.clients import served
 from latlab.model.evidence.messaging import Broken, Promise
 from latlab.model.evidence.said import said
 from latlab.model.messaging.results import Facts, Measurement, Settings
+from latlab.system.scratch import scratch
 
 __all__ = ["conformity", "conformity_of_plugin"]
 
@@ -332,11 +332,11 @@ def _left_behind(target: str, kind: Any, settings: Settings, address: Any) -> li
     left: list[set[str]] = []
     others: list[set[str]] = []
     counts: list[int] = []
-    with tempfile.TemporaryDirectory(prefix="latlab-conform-") as own:
+    with scratch("conform") as own:
         for _ in range(_ROUNDS):
             before, begin = files_of_ours(), time.monotonic()
             with _places(kind, settings, address, 3) as where:
-                probe = _Probe(target, "receiver", where, settings.size, own)
+                probe = _Probe(target, "receiver", where, settings.size, str(own))
                 try:
                     answer = probe.ask("cycles")
                 finally:

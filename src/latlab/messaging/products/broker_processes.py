@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from latlab.errors import UnavailableError, UsageError
 from latlab.messaging._registry import server_program
 from latlab.messaging.running import processes as _processes
 from latlab.model.messaging.results import Facts, Settings
+from latlab.system.scratch import scratch
 
 Address = tuple[str, int]
 
@@ -32,10 +32,10 @@ def started(facts: Facts, settings: Settings) -> Iterator[tuple[Address | None, 
         return
     port = _processes.free_port()
     with (
-        tempfile.TemporaryDirectory(prefix="latlab-", ignore_cleanup_errors=True) as folder,
+        scratch("server") as folder,
         contextlib.ExitStack() as stack,
     ):
-        child = _START[facts.broker](Path(folder), port, stack)
+        child = _START[facts.broker](folder, port, stack)
         stack.callback(child.close)
         _processes.wait_for_port(
             # On a machine of two cores with a load of 11, Erlang took more than 60 s to start.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -16,6 +17,7 @@ from latlab.formats.trusted import all_users
 __all__ = [
     "PHASES",
     "Application",
+    "CounterFiles",
     "applications",
     "counter_files",
     "counter_folders",
@@ -26,6 +28,7 @@ __all__ = [
 # Of a folder: whoever fills one must not keep us busy. Those of living processes come first, so that what
 # thousands of killed ones left hides nobody.
 _MOST_ENTRIES, _MOST_FILES = 65536, 4096
+_TICK_NS = 100_000_000
 PHASES = ("starting", "running", "stopping", "ended")
 
 
@@ -121,15 +124,50 @@ def _no_room_for(folder: Path) -> str:
 def counter_files() -> Iterator[Path]:
     """Every counter file that there is, without opening any."""
     for folder in counter_folders():
+        yield from _listed(folder)
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:  # several times a second: paths would cost most of it
+            names = [entry.name for entry in islice(entries, _MOST_ENTRIES) if _is_counters(entry.name)]
+    except OSError:
+        # Another user's folder that went away or that we may not read holds nothing for us.
+        return []
+    if len(names) > _MOST_FILES:
+        names = sorted(names, key=_is_dead)[:_MOST_FILES]
+    return [folder / name for name in sorted(names)]
+
+
+class CounterFiles:
+    """Calls give what `counter_files` does; a folder in which nothing came or went is not read again.
+
+    Who looks several times a second would else spend most of its time on what dead applications left.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[int, list[Path]]] = {}  # by folder: as it was changed last
+
+    def __call__(self) -> Iterator[Path]:
+        """Every counter file that there is."""
+        folders = counter_folders()
+        self._known = {folder: self._known[folder] for folder in folders if folder in self._known}
+        for folder in folders:
+            yield from self._in(folder)
+
+    def _in(self, folder: Path) -> list[Path]:
         try:
-            with os.scandir(folder) as entries:  # several times a second: paths would cost most of it
-                names = [entry.name for entry in islice(entries, _MOST_ENTRIES) if _is_counters(entry.name)]
+            changed_ns = os.stat(folder).st_mtime_ns  # noqa: PTH116 (as above)
         except OSError:
-            # Another user's folder that went away or that we may not read holds nothing for us.
-            continue
-        if len(names) > _MOST_FILES:
-            names = sorted(names, key=_is_dead)[:_MOST_FILES]
-        yield from (folder / name for name in sorted(names))
+            return []
+        before = self._known.get(folder)
+        if before is not None and before[0] == changed_ns:
+            return before[1]
+        found = _listed(folder)
+        # What comes within a tick of the file system's clock does not change the time again.
+        if not changed_ns <= time.time_ns() < changed_ns + _TICK_NS:
+            self._known[folder] = changed_ns, found
+        return found
 
 
 def _is_counters(name: str) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 from latlab._core import queues as core
 from latlab.errors import InputError
 from latlab.model.queues.observation import Process, Queue, QueueKind, Stage
-from latlab.queues.sample.files import PHASES, counter_files, refused_folder, unread_users
+from latlab.queues.sample.files import PHASES, CounterFiles, counter_files, refused_folder, unread_users
 from latlab.queues.sample.follow_files import File, Side, Watch
 from latlab.schedule.tree import descends
 from latlab.words import printable
@@ -69,11 +69,11 @@ class Follower:
         targets: Sequence[Target],
         *,
         readers: Sequence[core.Reader] = (),
-        files: Callable[[], Any] = counter_files,
+        files: Callable[[], Any] | None = None,
         now_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._targets = tuple(targets)
-        self._list_files = files
+        self._list_files = CounterFiles() if files is None else files
         self._now_ns = now_ns
         self._next_scan_ns = 0
         self._waiting = list(readers)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ from latlab.stubs.studies import runner as _lab
 from latlab.stubs.studies.question import StudyPlan, least_seconds, rounds_within
 from latlab.stubs.studies.sameness import outside as _outside
 from latlab.stubs.studies.sameness import validate as _validate
+from latlab.system.scratch import scratch
 
 #: Seconds for the runs of a rehearsal; one more is not begun after them.
 BUDGET_S = 3.0
@@ -37,8 +36,8 @@ def rehearse(plan: StudyPlan, command: Sequence[str]) -> dict[str, Any]:
     """
     _lab.check_command(list(command))
     until = time.monotonic() + BUDGET_S
-    with tempfile.TemporaryDirectory(prefix="latlab-stubs-") as folder:
-        lab = _lab.Lab(list(command), plan, Path(folder))
+    with scratch("stubs") as folder:
+        lab = _lab.Lab(list(command), plan, folder)
         walls = [lab.run("original").wall_ns]
         units = lab.measure()
         if not units:

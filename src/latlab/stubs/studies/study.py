@@ -31,6 +31,7 @@ from latlab.stubs.studies import steps as _steps
 from latlab.stubs.studies import takes_over as _next
 from latlab.stubs.studies.question import LEAST_ROUNDS, StudyPlan, least_seconds, load_plan
 from latlab.stubs.studies.sameness import outside as _outside
+from latlab.system.scratch import scratch
 from latlab.words import duration
 
 __all__ = ["StudyPlan", "load_plan", "study"]
@@ -95,8 +96,8 @@ def study(
     if output is not None:
         require_place(output)
     begin = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="latlab-study-") as scratch:
-        lab = _lab.Lab(list(command), plan, Path(scratch))
+    with scratch("study") as folder:
+        lab = _lab.Lab(list(command), plan, folder)
         first = lab.run("original").wall_ns / 1e9
         if _far_too_long(plan, first):  # a first run is a cold one, and may have been held up: no reason yet
             first = min(first, lab.run("original").wall_ns / 1e9)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from latlab.stubs.components import trace as _trace
 from latlab.stubs.studies import runner as _lab
 from latlab.stubs.studies.question import StudyPlan
 from latlab.stubs.studies.sameness import same as _same
+from latlab.system.scratch import scratch
 
 #: What to do where a stub lets a change of state go, by the component's kind.
 STATE = {
@@ -204,9 +204,9 @@ def record(
     """
     _lab.check_command(command)
     _trace.check_writable(output)
-    with tempfile.TemporaryDirectory(prefix="latlab-stubs-") as folder:
+    with scratch("stubs") as folder:
         plan = StudyPlan(component=name, keyed=keyed, mutates=tuple(mutates))
-        lab = _lab.Lab(command, plan, Path(folder))
+        lab = _lab.Lab(command, plan, folder)
         found = recorded(lab)
         workers = [process for process in found if process.startswith(f"{_plan.WORKER}-")]
         if len(found) > 1 and not keyed and len(workers) < len(found):
@@ -270,8 +270,8 @@ def replay(
     if all(one.name != name for one in definitions):
         there = ", ".join(one.name for one in definitions if one.type == "python") or "nothing"
         raise UsageError(f"{trace} holds nothing of '{name}' (it holds {there})")
-    with tempfile.TemporaryDirectory(prefix="latlab-stubs-") as folder:
-        lab = _lab.Lab(command, StudyPlan(component=name, keyed=keyed), Path(folder), own=pickles)
+    with scratch("stubs") as folder:
+        lab = _lab.Lab(command, StudyPlan(component=name, keyed=keyed), folder, own=pickles)
         shutil.copyfile(trace, lab.state / _plan.ANY_TRACE)
         stdin = _same.spooled(lab.folder)
         begin = time.monotonic()

@@ -6,7 +6,6 @@ import hashlib
 import importlib.util
 import json
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from latlab.stubs.studies import runner as _lab
 from latlab.stubs.studies.question import StudyPlan
 from latlab.stubs.studies.sameness import outside as _outside
 from latlab.stubs.studies.sameness.outside import STATE, last_said, output_differs, recorded, run
+from latlab.system.scratch import scratch
 
 
 def validate(
@@ -47,10 +47,10 @@ def validate(
     }  # fmt: skip
     plan = StudyPlan(component=name, kind=kind, keyed=keyed, mutates=tuple(mutates))
     with (
-        tempfile.TemporaryDirectory(prefix="latlab-stubs-") as first,
-        tempfile.TemporaryDirectory(prefix="latlab-stubs-") as second,
+        scratch("stubs") as first,
+        scratch("stubs") as second,
     ):
-        lab, again = (_lab.Lab(command, plan, Path(folder)) for folder in (first, second))
+        lab, again = (_lab.Lab(command, plan, folder) for folder in (first, second))
         unchanged = run(lab, "original")
         if unchanged.returncode != 0:
             raise LatlabError(
