@@ -111,11 +111,65 @@ def test_a_password_opens_a_server_and_is_kept_in_no_recording(redis: int, tmp_p
 @pytest.mark.peer
 def test_a_password_that_is_wrong_or_missing_is_one_line(redis: int) -> None:
     order = ["--transport", "redis-stream", "--server", f"127.0.0.1:{redis}"]
-    for more in ([], ["--password", "wrong"]):
+    for more, why in (([], "wants a password"), (["--password", "wrong"], "does not take this user and")):
         done = run(*order, *more)
         assert (done.returncode, done.stdout) == (1, "")
         assert len(done.stderr.splitlines()) == 1
-        assert "did not start" in done.stderr
+        assert f"did not start: the server {why}" in done.stderr
+        assert done.stderr.endswith("; see --server, --user, --password, --tls\n")
+
+
+@pytest.mark.peer
+def test_a_list_in_redis_is_carried_encrypted(certificate: tuple[Path, Path], tmp_path: Path) -> None:
+    skip_where_missing("redis-list")
+    pem, key = certificate
+    port = free_port()
+    command = ["redis-server", "--port", "0", "--tls-port", str(port), "--save", "", "--dir", str(tmp_path)]
+    command += ["--tls-cert-file", str(pem), "--tls-key-file", str(key), "--tls-ca-cert-file", str(pem)]
+    server = served([*command, "--tls-auth-clients", "optional"], port)
+    next(server)
+    order = ["--transport", "redis-list", "--server", f"127.0.0.1:{port}", "--tls", "--json"]
+    try:
+        trusted = run(*order, "--tls-ca", str(pem))
+        assert json.loads(trusted.stdout)["received"] == 200
+        own = run(*order, "--tls-ca", str(pem), "--tls-cert", str(pem), "--tls-key", str(key))
+        assert json.loads(own.stdout)["received"] == 200
+        unknown = run(*order)
+        assert (unknown.returncode, unknown.stdout) == (1, "")
+        assert "certificate" in unknown.stderr.lower()
+    finally:
+        server.close()
+
+
+@pytest.mark.peer
+def test_a_nats_server_that_does_not_encrypt_gets_no_password_in_the_clear(
+    certificate: tuple[Path, Path],
+) -> None:
+    skip_where_missing("nats")
+    pem, key = certificate
+    program, order = server_program("nats-server") or "", ["--transport", "nats", "--tls", "--json"]
+    port = free_port()
+    plain = served([program, "-a", "127.0.0.1", "-p", str(port), "--user", "u", "--pass", SECRET], port)
+    next(plain)
+    try:
+        done = run(*order, "--server", f"127.0.0.1:{port}", "--user", "u", "--password", SECRET)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "the server does not encrypt, and --tls was asked for; see --server" in done.stderr
+        wrong = run("--transport", "nats", "--server", f"127.0.0.1:{port}", "--user", "u", "--password", "x")
+        assert wrong.returncode == 1
+        assert "did not start: Authorization Violation; see --server, --user, --password" in wrong.stderr
+    finally:
+        plain.close()
+    port = free_port()
+    command = [program, "-a", "127.0.0.1", "-p", str(port), "--tls", "--tlscert", str(pem)]
+    encrypting = served([*command, "--tlskey", str(key)], port)
+    next(encrypting)
+    try:
+        done = run(*order, "--server", f"127.0.0.1:{port}", "--tls-ca", str(pem))
+        found = json.loads(done.stdout)
+        assert found["received"] + found["lost"] == 200
+    finally:
+        encrypting.close()
 
 
 @pytest.mark.peer

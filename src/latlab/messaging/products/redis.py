@@ -35,13 +35,15 @@ class _Redis(Confirming):
 
     @classmethod
     def prepare(cls, settings: Settings, server: tuple[str, int] | None) -> dict[str, Any]:
-        """A key of our own on the server."""
-        return at_server(cls.facts, settings, server, key=unique_name())
+        """A key of our own on the server; `key` is that of the certificate."""
+        return at_server(cls.facts, settings, server, name=unique_name())
 
     def connect(self, role: str, where: dict[str, Any]) -> None:
         """Open the client's connection."""
         redis = module("redis")
         self._errors = (redis.RedisError, OSError)
+        self._refusals = (redis.AuthenticationError,)
+        self._known = where["password"] is not None
         more: dict[str, Any] = {}
         if where["tls"]:
             more = {
@@ -61,7 +63,7 @@ class _Redis(Confirming):
             socket_timeout=30,
             **more,
         )
-        self._key = where["key"]
+        self._key = where["name"]
         self._role = role
         self._call(self._client.ping)
         self._pipeline = int(where["driver"]["pipeline"])
@@ -73,6 +75,10 @@ class _Redis(Confirming):
     def _call(self, function: Any, *arguments: Any, **named: Any) -> Any:
         try:
             return function(*arguments, **named)
+        except self._refusals as error:
+            # The server's words are of a command that the user never gave.
+            wants = "does not take this user and password" if self._known else "wants a password"
+            raise TransportClosed(f"the server {wants} ({str(error).partition(',')[0]})") from None
         except self._errors as error:
             raise TransportClosed(str(error)) from None
 

@@ -147,11 +147,26 @@ def run_python(
                     pass_fds=[fd, orders, *[f for w in where for f in w.get("fds", ())]],
                     label=f"the {name}",
                 )
-            cast.children[name].expect("ready", 20.0)
+            _expect_ready(cast.children[name], facts, settings)
         cpus = (-1, -1, -1) if crowded else cpus
         readings = Readings(settings.counters, told)
         measured = _watched(cast, words, settings, facts, wait, ticks_per_ns, cpus, readings)
     return replace(measured, notes=(*measured.notes, *left)) if left else measured
+
+
+def _expect_ready(child: _processes.Child, facts: Facts, settings: Settings) -> None:
+    """Wait until an end is connected.
+
+    Raises:
+        LatlabError: it is not; with what there is to set, where somebody's own server has it not let in.
+    """
+    try:
+        child.expect("ready", 20.0)
+    except LatlabError as error:
+        if facts.broker is None or settings.server == "auto":
+            raise
+        names = ", ".join(f"--{name}" for name in facts.access)
+        raise LatlabError(error.what, remedy=f"see --server, {names}") from None
 
 
 def prepared(kind: Any, settings: Settings, address: Any) -> dict[str, Any]:

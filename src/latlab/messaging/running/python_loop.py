@@ -232,6 +232,7 @@ def main() -> int:
     failed: list[
         type[Exception]
     ] = []  # what an end that isn't whole says when it is closed hides what failed
+    ready = False
     try:
         asks = settings.topology == "pingpong"
         forwards = role == "broker" or (asks and role == "receiver")
@@ -249,6 +250,7 @@ def main() -> int:
             ends[0].connect(role, where[-1] if role == "receiver" else where[0])
         sys.stdout.write("ready\n")
         sys.stdout.flush()
+        ready = True
         if forwards:
             forward_all(ends[0], ends[1], words, settings)
             return 0
@@ -281,7 +283,7 @@ def main() -> int:
         return 0
     except TransportClosed as error:
         failed.append(Exception)
-        sys.stderr.write(f"the {role} lost its connection: {error}\n")
+        sys.stderr.write(f"the {role} lost its connection: {error}\n" if ready else f"{error}\n")
         return 3
     except Exception as error:  # noqa: BLE001 (whatever a product raises is one line for the user)
         failed.append(Exception)
