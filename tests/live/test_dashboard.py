@@ -1,4 +1,7 @@
-"""`latlab dashboard`, asked over HTTP and looked at by a browser."""
+"""`latlab dashboard`, asked over HTTP and looked at by a browser.
+
+Over 400 lines: one application and one page, at which each of them looks.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ import pytest
 from latlab.cli.messaging._options import axis_of
 from latlab.errors import InputError, UsageError
 from latlab.messaging import _recording, analyse, check, every_transport, load_workload
-from latlab.messaging.products.servers import Mqtt, _amqp_refusal
+from latlab.messaging.products.product import amqp_refusal
+from latlab.messaging.products.servers import Mqtt
 from latlab.messaging.running.schedule import schedule, sizes_of
 from latlab.messaging.running.shared import Body, Layout, bodies_of
 from latlab.model.messaging.options import settings_of
@@ -70,10 +71,12 @@ def test_an_amqp_server_s_refusal_is_told_by_what_can_be_set() -> None:
     refused = ConnectionRefusedError("[Errno 111] Connect call failed")
     where = {"vhost": "shop"}
     words = "NOT_ALLOWED - vhost shop not found"
-    assert _amqp_refusal(OSError(words), where) == "the server has no vhost shop for this user (NOT_ALLOWED)"
+    assert amqp_refusal(OSError(words), where) == "the server has no vhost shop for this user"
+    words = "Expected one of ['Connection.OpenOk'], got <Connection.Close object at 0x7fb9>"
+    assert amqp_refusal(OSError(words), where) == "the server has no vhost shop for this user"
     words = "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN"
-    assert _amqp_refusal(OSError(words), where).startswith("the server does not take this user and password")
-    assert _amqp_refusal(refused, where) == str(refused)
+    assert amqp_refusal(OSError(words), where).startswith("the server does not take this user and password")
+    assert amqp_refusal(refused, where) == str(refused)
 
 
 @pytest.mark.parametrize(

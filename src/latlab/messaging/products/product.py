@@ -84,6 +84,39 @@ def tls_context(where: dict[str, Any]) -> ssl.SSLContext | None:
     return context
 
 
+def require_encryption(where: dict[str, Any]) -> None:
+    """Refuse a NATS server that asks for no encryption: its client would send all of it in the clear.
+
+    Raises:
+        TransportClosed: it asks for none, or does not answer.
+    """
+    import json
+    import socket
+
+    try:
+        with socket.create_connection((where["host"], where["port"]), timeout=5) as line:
+            verb, _, told = line.makefile("rb").readline(1 << 16).partition(b" ")
+    except OSError as error:
+        raise TransportClosed(str(error)) from None
+    try:
+        asks = verb == b"INFO" and bool(json.loads(told).get("tls_required"))
+    except (ValueError, AttributeError):
+        asks = False
+    if not asks:
+        raise TransportClosed("the server does not encrypt, and --tls was asked for")
+
+
+def amqp_refusal(error: Exception, where: dict[str, Any]) -> str:
+    """Why a server did not let us in; its own words are in layers of others."""
+    text = str(error) or repr(error)
+    if "ACCESS_REFUSED" in text:
+        return "the server does not take this user and password (ACCESS_REFUSED)"
+    # The client waits for OpenOk to a vhost alone, and keeps the reason of a close for itself.
+    if "NOT_ALLOWED" in text or "Connection.OpenOk" in text:
+        return f"the server has no vhost {where['vhost'] or '/'} for this user"
+    return text
+
+
 def group_of(where: dict[str, Any]) -> str | None:
     """The name of a receiver's group, where there are several receivers."""
     return f"group-{where['group']}" if "group" in where else None

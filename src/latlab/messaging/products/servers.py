@@ -9,10 +9,12 @@ from typing import Any, ClassVar
 
 from latlab.messaging.products.product import (
     Confirming,
+    amqp_refusal,
     at_server,
     describe,
     group_of,
     module,
+    require_encryption,
     tls_context,
     unique_name,
     yes_or_no,
@@ -66,7 +68,7 @@ class Nats(_Asynchronous):
         nats = module("nats")
         self._subject = where["subject"]
         if where["tls"]:
-            self._must_encrypt(where)
+            require_encryption(where)
         try:
             # Whose password is wrong is asked for it again and again, unless the first error ends it.
             self._client: Any = self._do(
@@ -99,24 +101,6 @@ class Nats(_Asynchronous):
                 )
             )
             self._do(self._client.flush())
-
-    @staticmethod
-    def _must_encrypt(where: dict[str, Any]) -> None:
-        """Refuse a server that does not ask for encryption: the client would send all of it in the clear."""
-        import json
-        import socket
-
-        try:
-            with socket.create_connection((where["host"], where["port"]), timeout=5) as line:
-                verb, _, told = line.makefile("rb").readline(1 << 16).partition(b" ")
-        except OSError as error:
-            raise TransportClosed(str(error)) from None
-        try:
-            asks = verb == b"INFO" and bool(json.loads(told).get("tls_required"))
-        except (ValueError, AttributeError):
-            asks = False
-        if not asks:
-            raise TransportClosed("the server does not encrypt, and --tls was asked for")
 
     def send(self, message: memoryview) -> None:
         """Publish, and let the client's own task write it."""
@@ -196,7 +180,7 @@ class RabbitMq(_Asynchronous, Confirming):
                 ssl_context=context,
             )
         except (self._pika.exceptions.AMQPError, OSError) as error:
-            raise TransportClosed(_amqp_refusal(error, where)) from None
+            raise TransportClosed(amqp_refusal(error, where)) from None
         self._channel = await self._connection.channel(publisher_confirms=self._confirmed)
         if int(driver["prefetch"]):
             await self._channel.set_qos(prefetch_count=int(driver["prefetch"]))
@@ -280,16 +264,6 @@ class RabbitMq(_Asynchronous, Confirming):
             else:
                 self._do(self._queue.delete(if_unused=False, if_empty=False))
             self._do(self._connection.close())
-
-
-def _amqp_refusal(error: Exception, where: dict[str, Any]) -> str:
-    """Why a server did not let us in; its own words are in layers of others."""
-    text = str(error) or repr(error)
-    if "ACCESS_REFUSED" in text:
-        return "the server does not take this user and password (ACCESS_REFUSED)"
-    if "NOT_ALLOWED" in text:
-        return f"the server has no vhost {where['vhost'] or '/'} for this user (NOT_ALLOWED)"
-    return text
 
 
 class Mqtt(Confirming):

@@ -165,6 +165,11 @@ def _expect_ready(child: _processes.Child, facts: Facts, settings: Settings) -> 
     except LatlabError as error:
         if facts.broker is None or settings.server == "auto":
             raise
+        if settings.tls and "WRONG_VERSION_NUMBER" in error.what:
+            raise LatlabError(
+                f"{child.name} did not start: the server does not encrypt, and --tls was asked for",
+                remedy="leave out --tls, or name the port that does with --server",
+            ) from None
         names = ", ".join(f"--{name}" for name in facts.access)
         raise LatlabError(error.what, remedy=f"see --server, {names}") from None
 
