@@ -95,3 +95,17 @@ def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
     os.close(end)
     assert (tmp_path / "pipe").is_fifo()
     assert [one.name for one in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_a_text_that_can_not_be_written_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        documents.write_text(tmp_path / "none" / "out.json", "{}")
+    assert caught.value.filename == str(tmp_path / "none" / "out.json")
+
+
+def test_a_text_that_can_not_be_written_leaves_the_former_one(tmp_path: Path) -> None:
+    documents.write_text(tmp_path / "out", "whole")
+    with pytest.raises(UnicodeEncodeError):
+        documents.write_text(tmp_path / "out", "half, then \ud800")
+    assert (tmp_path / "out").read_text() == "whole"
+    assert list(tmp_path.iterdir()) == [tmp_path / "out"]

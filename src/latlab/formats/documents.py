@@ -92,12 +92,14 @@ def write(path: str | os.PathLike[str], document: Mapping[str, Any]) -> None:
 
 @contextlib.contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Lets a failure to write name the file: the system names it where it can't be opened alone."""
+    """Lets a failure to write name the file that was asked for.
+
+    The system names none where the disk is full, and the unfinished one where that can't be opened.
+    """
     try:
         yield
     except OSError as error:
-        if error.filename is None:
-            error.filename = os.fspath(path)
+        error.filename = os.fspath(path)
         raise
 
 

@@ -8,7 +8,6 @@ its own style and script.
 from __future__ import annotations
 
 import html
-import json
 import re
 import threading
 import time
@@ -18,6 +17,7 @@ from typing import Any, Protocol
 
 from tornado.iostream import IOStream, StreamClosedError
 
+from latlab.formats.documents import dumps
 from latlab.live.web import Handler, Server
 from latlab.model.queues.live import QueueNow, Snapshot
 from latlab.reports.assets.files import asset
@@ -350,7 +350,7 @@ class Dashboard:
 
 
 def _event(name: str, document: Any) -> bytes:
-    return f"event: {name}\ndata: {json.dumps(document, separators=(',', ':'))}\n\n".encode()
+    return f"event: {name}\ndata: {dumps(document)}\n\n".encode()
 
 
 def _page(title: str) -> str:

@@ -10,6 +10,7 @@ import click
 from latlab.cli.kit.options import JSON
 from latlab.cli.queues._exclude import EXCLUDE, tell_unknown
 from latlab.errors import UsageError, unwritten
+from latlab.formats.documents import write_text
 from latlab.reports.json import dumps
 
 
@@ -29,7 +30,7 @@ def model_(run: Path, exclude: tuple[str, ...], output: Path | None) -> None:
         print(text, end="")
         return
     try:
-        output.write_text(text, encoding="utf-8")
+        write_text(output, text)
     except OSError as error:
         raise unwritten(output, error) from None
 

@@ -79,9 +79,10 @@ def show(run: Path, html: Path | None, perfetto: Path | None, hlog: Path | None,
         report(result, recording.environment, recording.command).write(html)
         say(f"latlab requests: wrote {html}")
     if perfetto is not None:
+        from latlab.formats.documents import write_text
         from latlab.reports.requests.perfetto import trace
 
-        perfetto.write_text(trace(result), encoding="utf-8")
+        write_text(perfetto, trace(result))
         say(f"latlab requests: wrote {perfetto}")
     if hlog is not None:
         _write_log(recording, result, hlog)

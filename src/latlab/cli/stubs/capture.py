@@ -9,6 +9,7 @@ import click
 from latlab.cli.kit.options import Seconds
 from latlab.cli.kit.progress import clock
 from latlab.errors import ExitCode, UsageError
+from latlab.formats.documents import write_text
 from latlab.reports.json import dumps
 
 
@@ -107,4 +108,4 @@ def emit(folder: Path, language: str, output: Path | None) -> None:
     if output is None:
         click.echo(source, nl=False)
     else:
-        output.write_text(source, encoding="utf-8")
+        write_text(output, source)

@@ -11,6 +11,7 @@ import click
 from latlab.cli.kit.options import JSON, Seconds
 from latlab.cli.kit.progress import say, teller
 from latlab.errors import ExitCode, UsageError
+from latlab.formats.documents import write_text
 from latlab.reports.json import dumps
 from latlab.words import size
 
@@ -244,7 +245,7 @@ def validate(
 
     result = _validate.validate(name, list(command), kind=kind, keyed=keyed, mutates=mutates)
     if output is not None:
-        output.write_text(dumps(result) + "\n", encoding="utf-8")
+        write_text(output, dumps(result) + "\n")
     click.echo(dumps(result) if as_json else result["verdict"])
     return ExitCode.OK if result["valid"] else ExitCode.FAILED
 
@@ -262,6 +263,6 @@ def spec(header: Path, name: str, includes: tuple[str, ...], output: Path | None
     if output is None:
         click.echo(text, nl=False)
     else:
-        output.write_text(text, encoding="utf-8")
+        write_text(output, text)
     if marked:
         click.echo(f"latlab: {marked} members are marked and not written: look for MARK", err=True)

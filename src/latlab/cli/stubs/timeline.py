@@ -9,6 +9,7 @@ import click
 from latlab.cli.kit.options import JSON, Seconds
 from latlab.cli.kit.progress import say
 from latlab.errors import ExitCode, UsageError
+from latlab.formats.documents import write_text
 from latlab.reports.json import dumps
 
 
@@ -41,7 +42,7 @@ def play(
     if output is not None:
         stubs.save_timeline(played, output)
     if perfetto is not None:
-        perfetto.write_text(dumps(stubs.to_perfetto(played)), encoding="utf-8")
+        write_text(perfetto, dumps(stubs.to_perfetto(played)))
     click.echo(dumps(played.as_json()) if as_json else stubs_text.timeline(played))
 
 
@@ -67,7 +68,7 @@ def compare(a: Path, b: Path, as_json: bool, page: Path | None, perfetto: Path |
         for event in traces[1]["traceEvents"]:
             event["pid"] = 2
         events = [event for trace in traces for event in trace["traceEvents"]]
-        perfetto.write_text(dumps({"traceEvents": events}), encoding="utf-8")
+        write_text(perfetto, dumps({"traceEvents": events}))
     click.echo(dumps(result.as_json()) if as_json else stubs_text.comparison(first, second, result))
 
 

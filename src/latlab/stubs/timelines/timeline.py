@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from latlab.errors import InputError
+from latlab.formats.documents import dumps, write_text
 from latlab.formats.trusted import MOST_TEXT_BYTES, read_file
 from latlab.model.stubs import SCHEMA, ThreadError, Timeline, TimelineComparison, TimelineThread
 
@@ -19,9 +20,7 @@ def save(timeline: Timeline, folder: str | Path) -> Path:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / FILE
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(timeline.as_json()), encoding="utf-8")
-    part.replace(path)
+    write_text(path, dumps(timeline.as_json()))
     return path
 
 
