@@ -1,7 +1,7 @@
 """Blind forecasts against the truth: systems of known structure, forecast by stubs, then really made faster.
 
     python benchmarks/stubs_forecast.py [--only NAME ...] [--seconds 30] [--truth-seconds 30] [--unpinned]
-        [--json FILE]
+        [--results FILE [--minutes 9]]
 
 For each system the 11-point curve is forecast by `latlab stubs study`, which sees the component at full work
 only. Then LATLAB_FASTER makes the component really do 0, 10, … 100 % less, in rounds whose order is drawn
@@ -9,8 +9,10 @@ anew, and the system is measured; the truth has intervals too, from the same est
 a difference of gains in points (percent of the unmodified system's time); one within the truth's own interval
 is none ("beyond"), and the plain differences stand beside it. A truth that is known worse than to a point
 takes up to three times its seconds; its levels are the expected least of four runs, as the study's unit is.
-Wants a quiet machine with two CPUs; about 62 s a system, 35 minutes in all. The file of --json holds the runs
-of both, too.
+Wants a quiet machine with two CPUs; about 62 s a system, 40 minutes in all. The file of --results has a line
+of JSON for each system, the runs of both included; a system that stands there isn't measured again, and with
+--minutes none is begun that might not end in time: the same command goes on where it stopped, and ends with
+the bars over all that is there.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from latlab.stubs.studies.levels import SINGLE
 
 _HERE = Path(__file__).parent / "stubs_systems"
 LEAST_TRUTH = 6  # rounds
+_ROUND_S = 15.0  # what a study and a truth may take longer than they were given
 KNOWN, LONGEST = 0.01, 3  # a truth that is known worse goes on, up to so many times its time
 
 
@@ -48,6 +51,7 @@ class System:
     kind: str
     expected: str
     released: bool = False
+    component: str = "component:compute"
 
 
 SYSTEMS = [
@@ -57,16 +61,22 @@ SYSTEMS = [
         "pipeline-none": "none", "pipeline-second": "limited", "pipeline-hidden": "limited",
         "lock": "limited", "lock-all": "total", "lock-none": "none", "io": "total",
         "io-behind": "limited", "io-none": "none",
-        "io-inside": "total", "memory": "total", "memory-beside": "limited", "processes": "limited",
+        "io-inside": "total", "memory": "total", "memory-beside": "limited", "memory-stages": "limited",
+        "processes": "limited",
         "processes-serial": "total", "processes-none": "none",
     }.items()),
     System("py-serial", "python", "total"),
     System("py-gil", "python", "total"),
-    System("py-released", "python", "limited", released=True),
+    System("py-released", "python", "limited", released=True, component="component:digest"),
     System("py-background", "python", "none"),
     System("py-stages", "python", "limited"),
     System("py-small", "python", "none"),
     System("py-processes", "python", "limited"),
+    System("py-tasks", "python", "total"),
+    System("py-timer", "python", "limited"),
+    System("py-pool", "python", "total"),
+    System("py-templates", "python", "total", component="component:render"),
+    System("py-text", "python", "total", component="component:wrap"),
     System("command-serial", "command", "total"),
     System("command-beside", "command", "limited"),
     System("command-none", "command", "none"),
@@ -93,8 +103,7 @@ def command_of(system: System, program: Path, rate: str) -> tuple[str, list[str]
         return "cus", [str(program), system.name, rate]
     if system.kind == "python":
         name = system.name.removeprefix("py-")
-        component = "component:digest" if system.released else "component:compute"
-        return component, [sys.executable, str(_HERE / "system.py"), name]
+        return system.component, [sys.executable, str(_HERE / "system.py"), name]
     scripts = {
         "command-serial": f"cus-tool part-cus {rate}; other-tool part-other {rate}",
         "command-beside": f"cus-tool part-cus {rate} & other-tool part-other {rate}; wait",
@@ -140,6 +149,7 @@ def compare(system: System, program: Path, rate: str, seconds: float, truth_seco
         0.0 if b.interval[0] <= a.gain <= b.interval[1] else abs(a.gain - b.gain) * 100 for a, b in pairs
     ]
     covered = [a.interval[0] <= b.interval[1] and b.interval[0] <= a.interval[1] for a, b in pairs]
+    held = [a.interval[0] <= b.gain <= a.interval[1] for a, b in pairs]
     knee = None
     if found.t_limit is not None and real.t_limit is not None:
         knee = abs(found.t_limit - real.t_limit) * 100
@@ -150,7 +160,8 @@ def compare(system: System, program: Path, rate: str, seconds: float, truth_seco
         "mean_beyond": float(np.mean(beyond)), "max_beyond": max(beyond),
         "truth": _half_width(real) * 100,
         "knee": knee, "t_limit": found.t_limit, "real_t_limit": real.t_limit,
-        "covered": covered, "rounds": found.rounds, "seconds": found.seconds, "t_sut_ns": found.t_sut_ns,
+        "covered": covered, "held": held,
+        "rounds": found.rounds, "seconds": found.seconds, "t_sut_ns": found.t_sut_ns,
         "forecast": [point.gain for point in found.curve], "real": [point.gain for point in real.curve],
         "widths": [(p.interval[1] - p.interval[0]) / 2 for p in found.curve],
         "anomalies": [step.text for step in found.steps if step.verdict == "anomaly"],
@@ -167,7 +178,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--truth-seconds", type=float, default=30.0)
     parser.add_argument("--unpinned", action="store_true", help="leave threads to the scheduler")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument(
+        "--results", type=Path, help="JSON lines, appended to; what is in it is not done again"
+    )
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop in time")
     options = parser.parse_args()
     unknown = set(options.only) - {system.name for system in SYSTEMS}
     if unknown:
@@ -176,24 +190,43 @@ def main() -> None:
         parser.error("there is no C++ compiler")
     if options.unpinned:
         os.environ["LATLAB_UNPINNED"] = "1"
-    results = []
+    begin = time.monotonic()
+    results = _before(options.results)
+    known = {one["system"] for one in results}
+    wanted = [one for one in SYSTEMS if not options.only or one.name in options.only]
+    longest = options.seconds + LONGEST * options.truth_seconds + _ROUND_S
     with tempfile.TemporaryDirectory() as folder:
         program, rate = build(Path(folder))
         os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
         print(f"{'system':18} {'class':8} {'expected':8} {'mean':>6} {'max':>6} {'truth':>6} {'beyond':>6} "
               f"{'knee':>6} {'covered':>8} "
               f"{'drift':>7} {'rounds':>6} {'s':>5}")  # fmt: skip
-        for system in SYSTEMS:
-            if options.only and system.name not in options.only:
+        for one in results:
+            print(_row(one))
+        for system in wanted:
+            if system.name in known:
                 continue
+            if time.monotonic() - begin + longest > 60 * options.minutes:
+                break
             one = compare(system, program, rate, options.seconds, options.truth_seconds)
             results.append(one)
             print(_row(one), flush=True)
             for anomaly in one["anomalies"]:
                 print(f"  {anomaly}")
-            if options.json is not None:
-                options.json.write_text(json.dumps({"schema": 1, "systems": results}), encoding="utf-8")
-    print(_bars(results))
+            if options.results is not None:
+                with options.results.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps({"schema": 1, **one}) + "\n")
+    print(_bars(results) if results else "nothing was measured")
+    left = {one.name for one in wanted} - {one["system"] for one in results}
+    if left:
+        print(f"{len(left)} are left: {', '.join(sorted(left))}")
+
+
+def _before(path: Path | None) -> list[dict[str, Any]]:
+    """What was measured already."""
+    if path is None or not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def _row(one: dict[str, Any]) -> str:
@@ -208,14 +241,27 @@ def _row(one: dict[str, Any]) -> str:
 def _bars(results: list[dict[str, Any]]) -> str:
     knees = [one["knee"] for one in results if one["knee"] is not None]
     covered = [inside for one in results for inside in one["covered"]]
+    held = [inside for one in results for inside in one["held"]]
+    known = [one for one in results if one["truth"] <= 100 * KNOWN]
     right = sum(one["class"] == one["expected"] for one in results)
+    lines = [
+        f"{len(held)} points of {len(results)} systems (bar 300 of 30)",
+        f"intervals hold {np.mean(held):.1%} of the truths (bar 92 %), meet {np.mean(covered):.1%} of theirs",
+        *(f"{_errors(each)}: {what}" for what, each in (
+            ("where the truth is known to a point (bars 1 and 3)", known), ("all", results),
+        ) if each),
+        f"class right in {right} of {len(results)}; knee within {max(knees, default=math.nan):.1f} (bar 3); "
+        f"longest study {max(one['seconds'] for one in results):.0f} s (bar 30)",
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _errors(results: list[dict[str, Any]]) -> str:
+    mean, beyond = (np.mean([one[key] for one in results]) for key in ("mean", "mean_beyond"))
+    most, most_beyond = (max(one[key] for one in results) for key in ("max", "max_beyond"))
     return (
-        f"mean error {np.mean([one['mean'] for one in results]):.2f} points (bar 1), most "
-        f"{max(one['max'] for one in results):.2f} (bar 3); beyond the truth's own intervals "
-        f"{np.mean([one['mean_beyond'] for one in results]):.2f} and "
-        f"{max(one['max_beyond'] for one in results):.2f}; knee within {max(knees, default=math.nan):.1f} "
-        f"(bar 3), class right in {right} of {len(results)}, intervals cover {np.mean(covered):.0%} "
-        f"(bar 90 %), longest study {max(one['seconds'] for one in results):.0f} s (bar 30)"
+        f"{len(results)} systems, mean error {mean:.2f} points, most {most:.2f}; beyond the truth's own "
+        f"intervals {beyond:.2f} and {most_beyond:.2f}"
     )
 
 

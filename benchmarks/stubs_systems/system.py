@@ -5,13 +5,17 @@ What runs beside each other has a CPU each, as in systems.cpp; LATLAB_UNPINNED l
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import html
 import os
 import queue
 import subprocess
 import sys
 import threading
 import time
+import zlib
+from concurrent.futures import ProcessPoolExecutor
 
 import component
 
@@ -110,6 +114,57 @@ def processes() -> None:
         pin(worker.pid, number)
     if any(worker.wait() for worker in workers):
         sys.exit(1)
+
+
+def tasks() -> None:
+    """Two tasks take turns in one loop."""
+
+    async def one() -> None:
+        for _ in range(40):
+            component.compute(40_000)
+            await asyncio.sleep(0)
+            rest(25_000)
+            await asyncio.sleep(0)
+
+    async def both() -> None:
+        await asyncio.gather(one(), one())
+
+    asyncio.run(both())
+
+
+def timer() -> None:
+    """A task works while another waits for an answer."""
+
+    async def one() -> None:
+        for _ in range(40):
+            component.compute(100_000)
+            await asyncio.sleep(0)
+
+    async def both() -> None:
+        await asyncio.gather(one(), asyncio.sleep(0.06))
+
+    asyncio.run(both())
+
+
+def pool() -> None:
+    """A pool of two processes, then what the parent does with what they return."""
+    with ProcessPoolExecutor(2) as workers:
+        found = sum(workers.map(component.compute, [40_000] * 160, chunksize=4))
+    rest(10_000 * found)
+
+
+def templates() -> None:
+    for _ in range(60):
+        component.render(1_000)
+        for i in range(2_000):
+            html.escape(f"<b>{i}</b> & more")
+
+
+def text() -> None:
+    data = bytes(range(256)) * 400
+    for _ in range(60):
+        component.wrap(60)
+        zlib.compress(data, 6)
 
 
 if __name__ == "__main__":

@@ -234,6 +234,11 @@ const std::map<std::string, std::function<void()>>& systems() {
          Walk walk;
          together([&] { times(40, [&] { walk.component(20'000); }); }, [] { times(40, [] { work(600); }); });
        }},
+      {"memory-stages",
+       [] {
+         Walk walk;
+         pipeline(40, [&] { walk.component(20'000); }, [] { work(700); });
+       }},
       {"processes",
        [] {
          const pid_t a = start("part-cus", 0);

@@ -12,6 +12,7 @@ import io
 import os
 import pickle
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -134,6 +135,23 @@ def test_old_forms_of_a_pickle_are_refused(
     with pytest.raises(pickle.UnpicklingError):
         data.loads(code)
     assert not list(tmp_path.iterdir())
+
+
+class Harmful:
+    made = 0
+
+    def __init__(self) -> None:
+        Harmful.made += 1
+
+
+def test_numpys_random_generators_come_back_and_call_nothing_else() -> None:
+    for made in (np.random.default_rng(3), np.random.RandomState(3)):
+        assert data.loads(values.dumps(made)).random() == made.random()
+    for name in ("__bit_generator_ctor", "__generator_ctor", "__randomstate_ctor"):
+        evil = pickle.dumps(Calls(getattr(sys.modules["numpy.random._pickle"], name), Harmful))
+        with pytest.raises((data.RefusedError, TypeError, AttributeError)):
+            data.loads(evil)
+    assert Harmful.made == 0
 
 
 def test_a_module_that_is_not_loaded_is_not_imported() -> None:

@@ -35,6 +35,24 @@ CHANGES = {
         "(work.C.n, work.D.n)",
     ),
     "an iterator": ("def step(x, i): next(x)", "x = iter(range(99))", "work.step(x, i)", "next(x)"),
+    "numpy's random numbers": (
+        "import numpy\ndef step(x): return x.random(), numpy.random.random()",
+        "import numpy; x = numpy.random.default_rng(3); numpy.random.seed(3)",
+        "work.step(x)",
+        "(x.random(), numpy.random.random())",
+    ),
+    "a text in memory": (
+        "def step(x, i): x.write(str(i))",
+        "import io; x = io.StringIO()",
+        "work.step(x, i)",
+        "x.getvalue()",
+    ),
+    "an attribute of its own": (
+        "def step(i): step.calls = getattr(step, 'calls', 0) + 1",
+        "",
+        "work.step(i)",
+        "work.step.calls",
+    ),
     "the environment": (
         "import os\ndef step(i): os.environ['STEP'] = str(i)",
         "import os",
@@ -74,6 +92,7 @@ def validated(folder: Path, what: str, *options: str) -> subprocess.CompletedPro
 
 FOUND = [
     *KEPT, "a global", "a class", "a closure", "a class method's class", "an iterator", "the environment",
+    "numpy's random numbers", "a text in memory", "an attribute of its own",
 ]  # fmt: skip
 
 

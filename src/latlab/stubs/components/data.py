@@ -29,6 +29,12 @@ _MAKES_DATA: dict[str, set[str]] = {
     "_collections": {"deque"},
     "collections": {"Counter", "OrderedDict", "defaultdict", "deque"},
     "copyreg": {"__newobj__"},
+    "_io": {"BytesIO", "StringIO"},
+    "numpy.random._mt19937": {"MT19937"},
+    "numpy.random._pcg64": {"PCG64", "PCG64DXSM"},
+    "numpy.random._philox": {"Philox"},
+    "numpy.random._sfc64": {"SFC64"},
+    "numpy.random.bit_generator": {"SeedSequence", "__pyx_unpickle_SeedSequence"},
     "array": {"array", "_array_reconstructor"},
     "datetime": {"date", "datetime", "time", "timedelta", "timezone"},
     "decimal": {"Decimal"},
@@ -52,10 +58,41 @@ class _OwnClass(Exception):
     """The value has an object of one of the program's classes."""
 
 
+# numpy's own functions for this call whatever class or function they are given.
+def _bit_generator(kind: Any) -> Any:
+    import numpy
+
+    if not (isinstance(kind, type) and issubclass(kind, numpy.random.BitGenerator)):
+        raise RefusedError(f"{kind!r} does not make random bits")
+    if not kind.__module__.startswith("numpy.random."):
+        raise RefusedError(f"{kind.__qualname__} would be called")
+    return kind()
+
+
+def _generator(bits: Any, *_: Any) -> Any:
+    import numpy
+
+    return numpy.random.Generator(bits)
+
+
+def _random_state(bits: Any, *_: Any) -> Any:
+    import numpy
+
+    return numpy.random.RandomState(bits)
+
+
+_RANDOM = {
+    "__bit_generator_ctor": _bit_generator, "__generator_ctor": _generator,
+    "__randomstate_ctor": _random_state,
+}  # fmt: skip
+
+
 def _found(module: str, name: str) -> tuple[Any, bool]:
     """What a pickle names, and whether it may be called."""
     if (module, name) in (("_pickle", "loads"), ("pickle", "loads")):  # as traces had it
         module, name = "latlab.stubs.components.values", "load_state"
+    if module == "numpy.random._pickle" and name in _RANDOM:
+        return _RANDOM[name], True
     if name in _MAKES_DATA.get(module, ()):
         return getattr(__import__(module, fromlist=[name]), name), True
     found: Any = sys.modules.get(module)

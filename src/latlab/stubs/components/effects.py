@@ -61,8 +61,17 @@ def _overwrite(target: Any, state: Any, seen: dict[int, Any]) -> Any:
             next(target)
         return target if target.__length_hint__() == state.__length_hint__() else state
     names = [n for kind in type(target).__mro__ for n in _slots(kind)]
-    if hasattr(target, "__setstate__") and not names and hasattr(type(target), "getstate"):
-        target.__setstate__(state.__getstate__())  # random.Random and its like, whose state lies in C
+    # What has a state in C, and a way of its own to give it out: random numbers, numpy's too, io.StringIO.
+    if hasattr(target, "bit_generator"):
+        target.bit_generator.state = state.bit_generator.state
+        return target
+    if hasattr(target, "set_state") and hasattr(state, "get_state"):
+        target.set_state(state.get_state())
+        return target
+    if hasattr(target, "__setstate__") and (
+        (not names and hasattr(type(target), "getstate")) or type(target).__module__ == "_io"
+    ):
+        target.__setstate__(state.__getstate__())
         return target
     if not hasattr(target, "__dict__") and not names:
         return state

@@ -11,6 +11,7 @@ This module is loaded into programs under study: it imports nothing heavy.
 
 from __future__ import annotations
 
+import builtins
 import marshal
 import os
 import time
@@ -42,6 +43,7 @@ _NAMED = (
     types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, type, types.CodeType,
     staticmethod, classmethod, property,
 )  # fmt: skip
+_BUILTIN = vars(builtins).keys()
 _OWN_STATE = ("__getstate__", "__reduce__", "__reduce_ex__")
 
 
@@ -267,6 +269,9 @@ def _of_function(found: dict[str, Place], one: Any, names: set[str]) -> Iterator
         if hasattr(item, "__wrapped__") and callable(item):
             for member in names & vars(item).keys() - {"__wrapped__"}:
                 _attribute(found, f"{module}:{name}.{member}", item, member)
+            if item.__wrapped__ is one:  # it may give itself attributes that it hasn't yet
+                for member in names - vars(item).keys() - space.keys() - _BUILTIN:
+                    found.setdefault(f"{module}:{name}.{member}", member_of(item, member))
             yield name, item.__wrapped__
             continue
         yield name, item
