@@ -67,6 +67,19 @@ nb::typed<nb::list, Columns> take_bpf(BpfTrace& trace) {
   return nb::typed<nb::list, Columns>(out);
 }
 
+nb::typed<nb::tuple, nb::any, nb::any> notes(BpfTrace& trace) {
+  latlab::system::BpfNotes found = trace.notes();
+  return nb::typed<nb::tuple, nb::any, nb::any>(
+      nb::make_tuple(column(std::move(found.descriptors)), column(std::move(found.children))));
+}
+
+nb::typed<nb::list, nb::any> counts(BpfTrace& trace) {
+  nb::list out;
+  for (auto& one : trace.counts())
+    out.append(nb::make_tuple(column(std::move(one.keys)), column(std::move(one.counts))));
+  return nb::typed<nb::list, nb::any>(out);
+}
+
 }  // namespace
 
 NB_MODULE(system, m) {
@@ -117,24 +130,25 @@ NB_MODULE(system, m) {
              const std::vector<bool>& clears, const std::vector<std::uint64_t>& untimed,
              const std::vector<std::uint32_t>& adopts_at, const std::vector<std::uint32_t>& reports,
              const std::vector<std::string>& typed, const std::vector<std::vector<std::uint32_t>>& places,
+             const std::vector<bool>& counted, const std::vector<std::int32_t>& watched_calls,
              const std::vector<int>& stacks, std::size_t ring_bytes, std::size_t most_bytes) {
             for (const std::size_t given :
                  {raw_bytes.size(), registers.size(), payload_bytes.size(), length_at.size(), chosen.size(),
                   key_at.size(), keeps_at.size(), word_at.size(), clears.size(), untimed.size(),
-                  adopts_at.size(), reports.size(), typed.size(), places.size()})
+                  adopts_at.size(), reports.size(), typed.size(), places.size(), counted.size()})
               if (given != event_ids.size()) throw nb::value_error("one size and one flag an event");
-            BpfRequest request{{}, {}, ring_bytes, most_bytes};
+            BpfRequest request{{}, {}, ring_bytes, most_bytes, watched_calls};
             if (stacks.size() == 4) request.stacks = {stacks[0], stacks[1], stacks[2], stacks[3]};
             for (std::size_t i = 0; i < event_ids.size(); ++i)
               request.events.push_back(BpfEvent{event_ids[i], raw_bytes[i], registers[i], payload_bytes[i],
                                                 length_at[i], chosen[i], key_at[i], keeps_at[i], word_at[i],
                                                 clears[i], untimed[i], adopts_at[i], reports[i], typed[i],
-                                                places[i]});
+                                                places[i], counted[i]});
             new (self) BpfTrace(request);
           },
           "event_ids"_a, "raw_bytes"_a, "registers"_a, "payload_bytes"_a, "length_at"_a, "chosen"_a,
           "key_at"_a, "keeps_at"_a, "word_at"_a, "clears"_a, "untimed"_a, "adopts_at"_a, "reports"_a,
-          "typed"_a, "places"_a, "stacks"_a = std::vector<int>(), "ring_bytes"_a = 1U << 25U,
+          "typed"_a, "places"_a, "counted"_a, "watched_calls"_a, "stacks"_a = std::vector<int>(), "ring_bytes"_a = 1U << 25U,
           "most_bytes"_a = 1ULL << 30U)
       .def("start", &BpfTrace::start)
       .def("stop", &BpfTrace::stop, nb::call_guard<nb::gil_scoped_release>())
@@ -145,5 +159,8 @@ NB_MODULE(system, m) {
       .def_prop_ro("registers", &BpfTrace::registers, "Whether the kernel lets the programs read registers.")
       .def_prop_ro("stacks", &BpfTrace::stacks, "Whether stacks are taken, by what a StackSampler shares.")
       .def_prop_ro("typed", &BpfTrace::typed, "Indices of the events that the kernel's own tracepoints give.")
+      .def("notes", &notes,
+           "Since the last time: process and descriptor of each call in turn, parent and child of each fork.")
+      .def("counts", &counts, "Since the last time: of each event the keys, and how many came with each.")
       .def("take", &take_bpf, "The columns of every event so far, one dictionary an event of the request.");
 }

@@ -193,7 +193,7 @@ def test_of_too_many_samples_the_latest_are_kept_and_all_of_the_seldom_ones() ->
     with tracer:
         for _ in range(8):
             subprocess.run(["bash", "-c", "sleep 0.001; sleep 0.001; sleep 0.001"], check=True)
-            tracer.look({})
+            tracer.keep()
     events = tracer.events()
     switches = events["sched:sched_switch"]["time_ns"]
     assert len(events["sched:sched_process_fork"]) >= 8 * 3

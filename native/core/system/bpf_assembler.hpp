@@ -35,6 +35,8 @@ inline constexpr std::uint8_t kMapValue = 2;  // BPF_PSEUDO_MAP_VALUE
 class Assembler {
  public:
   void move(std::uint8_t to, std::uint8_t from) { add(BPF_ALU64 | BPF_MOV | BPF_X, to, from, 0, 0); }
+  // The lower half alone: also of a pointer, which the verifier lets no other arithmetic be done with.
+  void move32(std::uint8_t to, std::uint8_t from) { add(BPF_ALU | BPF_MOV | BPF_X, to, from, 0, 0); }
   void set(std::uint8_t to, std::int32_t value) { add(BPF_ALU64 | BPF_MOV | BPF_K, to, 0, 0, value); }
   void plus(std::uint8_t to, std::int32_t value) { add(BPF_ALU64 | BPF_ADD | BPF_K, to, 0, 0, value); }
   void map(std::uint8_t to, int descriptor) {
@@ -58,6 +60,9 @@ class Assembler {
   void mask(std::uint8_t to, std::int32_t bits) { add(BPF_ALU64 | BPF_AND | BPF_K, to, 0, 0, bits); }
   void load32(std::uint8_t to, std::uint8_t base, std::int16_t offset) {
     add(BPF_LDX | BPF_MEM | BPF_W, to, base, offset, 0);
+  }
+  void load16(std::uint8_t to, std::uint8_t base, std::int16_t offset) {
+    add(BPF_LDX | BPF_MEM | BPF_H, to, base, offset, 0);
   }
   void helper(std::int32_t number) { add(BPF_JMP | BPF_CALL, 0, 0, 0, number); }
   void store64(std::uint8_t base, std::int16_t offset, std::uint8_t from) {
@@ -87,11 +92,15 @@ class Assembler {
 #if defined(__x86_64__)
     store64(base, offset, from);  // its CPUs store in order
 #else
-    add(BPF_STX | 0xC0 | BPF_DW, base, from, offset, 0xE1);  // BPF_XCHG, a full barrier
+    exchange64(base, from, offset);  // a full barrier
 #endif
   }
   void add_atomic64(std::uint8_t base, std::uint8_t from, std::int16_t offset = 0) {
     add(BPF_STX | 0xC0 | BPF_DW, base, from, offset, BPF_ADD);  // 0xC0: BPF_ATOMIC
+  }
+  // `with` becomes what was there.
+  void exchange64(std::uint8_t base, std::uint8_t with, std::int16_t offset) {
+    add(BPF_STX | 0xC0 | BPF_DW, base, with, offset, 0xE1);  // BPF_XCHG
   }
   // Jumps over what is written until `land`.
   std::size_t unless_zero(std::uint8_t what) { return jump(BPF_JMP | BPF_JNE | BPF_K, what); }
@@ -101,6 +110,9 @@ class Assembler {
   }
   std::size_t if_at_most(std::uint8_t what, std::int32_t value) {
     return jump(BPF_JMP | BPF_JLE | BPF_K, what, value);
+  }
+  std::size_t if_above(std::uint8_t what, std::int32_t value) {
+    return jump(BPF_JMP | BPF_JGT | BPF_K, what, value);
   }
   std::size_t if_less(std::uint8_t what, std::uint8_t other) {
     add(BPF_JMP | BPF_JLT | BPF_X, what, other, 0, 0);

@@ -118,21 +118,6 @@ void copy_payload(Assembler& a, std::int32_t to, std::uint32_t bytes, std::uint3
   a.land(read);
 }
 
-// Leaves, unless the hash of the record's key is low enough.
-void leave_unless_sampled(Assembler& a, int sampling, std::uint32_t key_at) {
-  a.map_value(BPF_REG_3, sampling);
-  a.load64(BPF_REG_1, BPF_REG_6, static_cast<std::int16_t>(key_at));
-  a.load64(BPF_REG_2, BPF_REG_3, 8);
-  a.exclusive_or(BPF_REG_1, BPF_REG_2);
-  a.set64(BPF_REG_2, kSpread);
-  a.multiply(BPF_REG_1, BPF_REG_2);
-  a.shift_right(BPF_REG_1, 32);
-  a.load64(BPF_REG_2, BPF_REG_3, 0);
-  const std::size_t wanted = a.if_less(BPF_REG_1, BPF_REG_2);
-  a.leave();
-  a.land(wanted);
-}
-
 // r0 becomes the address of the running process's word in `processes`, or 0.
 void find_process(Assembler& a, int processes) {
   a.helper(kPidTgid);
@@ -214,7 +199,10 @@ std::vector<bpf_insn> program(const Program& wanted) {
   Assembler a;
   a.move(BPF_REG_6, BPF_REG_1);  // the tracepoint's record
   if (adopts_at > 0) adopt(a, adopting, adopts_at);
-  if (sampling >= 0 && key_at > 0) leave_unless_sampled(a, sampling, key_at);
+  if (sampling >= 0 && key_at > 0) {
+    a.load32(BPF_REG_1, BPF_REG_6, static_cast<std::int16_t>(key_at));
+    leave_unless_low(a, sampling);
+  }
   if (processes >= 0) {
     find_process(a, processes);
     const std::size_t known = a.unless_zero(BPF_REG_0);
@@ -280,6 +268,19 @@ std::vector<bpf_insn> program(const Program& wanted) {
 
 }  // namespace
 
+void leave_unless_low(Assembler& a, int sampling) {
+  a.map_value(BPF_REG_3, sampling);
+  a.load64(BPF_REG_2, BPF_REG_3, 8);
+  a.exclusive_or(BPF_REG_1, BPF_REG_2);
+  a.set64(BPF_REG_2, kSpread);
+  a.multiply(BPF_REG_1, BPF_REG_2);
+  a.shift_right(BPF_REG_1, 32);
+  a.load64(BPF_REG_2, BPF_REG_3, 0);
+  const std::size_t wanted = a.if_less(BPF_REG_1, BPF_REG_2);
+  a.leave();
+  a.land(wanted);
+}
+
 int make_ring(std::size_t bytes) {
   return make_map(kRingMap, 0, 0, static_cast<std::uint32_t>(bytes), "making the ring of the BPF programs");
 }
@@ -302,8 +303,8 @@ int make_sampling() {
   return make_map(BPF_MAP_TYPE_ARRAY, 4, 16, 1, "making the sampling of the BPF programs", kMappable);
 }
 
-int make_rings(std::size_t bytes, std::uint32_t cpus) {
-  return make_map(BPF_MAP_TYPE_ARRAY, 4, static_cast<std::uint32_t>(bytes), cpus,
+int make_rings(std::size_t bytes, std::uint32_t count) {
+  return make_map(BPF_MAP_TYPE_ARRAY, 4, static_cast<std::uint32_t>(bytes), count,
                   "making the rings of the BPF programs", kMappable);
 }
 

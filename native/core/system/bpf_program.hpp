@@ -44,11 +44,14 @@ int make_ring(std::size_t bytes);
 int make_counters(std::uint32_t count);
 std::uint64_t read_counter(int counters, std::uint32_t index);
 // A map of one value that this process maps too, of two words: below which hash keys are wanted, and the
-// hashes' salt. A key's hash is the upper half of (key ^ salt) * kSpread.
+// hashes' salt. A key's hash is the upper half of (key's lower half ^ salt) * kSpread.
 int make_sampling();
 inline constexpr std::uint64_t kSpread = 0x9E3779B97F4A7C15;  // 2^64 by the golden ratio (Knuth, 6.4)
-// A map of one value of so many bytes a CPU, which this process maps too: see bpf_scheduler.hpp.
-int make_rings(std::size_t bytes, std::uint32_t cpus);
+class Assembler;
+// Leaves, unless the key whose lower half is in r1 is wanted.
+void leave_unless_low(Assembler& a, int sampling);
+// A map of so many values of so many bytes, which this process maps too: see bpf_scheduler.hpp.
+int make_rings(std::size_t bytes, std::uint32_t count);
 // A map of one value a CPU, which no reader sees: a word of the interrupts that it is in, 16 bits each; how
 // long it has served interrupts so far, in ns; and since when each of the first three, or 0.
 int make_contexts();

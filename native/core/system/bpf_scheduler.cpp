@@ -242,6 +242,11 @@ Typed typed(std::string_view tracepoint, std::string_view arguments) {
   if (tracepoint == "sched_switch" && arguments == "itti") return Typed::kSwitch;
   if (tracepoint == "sched_waking" && arguments == "t") return Typed::kWaking;
   if (tracepoint == "sched_migrate_task" && arguments == "ti") return Typed::kMove;
+  for (const char* one : {"sock_send_length", "sock_recv_length"})
+    if (tracepoint == one && arguments == "pii") return Typed::kTransfer;
+  if (tracepoint == "sk_data_ready" && arguments == "p") return Typed::kArrival;
+  for (const char* one : {"page_fault_user", "page_fault_kernel"})
+    if (tracepoint == one && arguments == "ipi") return Typed::kFault;
   const bool numbered = arguments.starts_with('i');
   for (const char* one : {"softirq_entry", "softirq_exit", "irq_handler_entry", "irq_handler_exit",
                           "local_timer_entry", "local_timer_exit"})

@@ -17,6 +17,8 @@
 #include <thread>
 #include <utility>
 
+#include "system/bpf_calls.hpp"
+#include "system/bpf_kept.hpp"
 #include "system/bpf_program.hpp"
 #include "system/bpf_scheduler.hpp"
 #include "system/btf.hpp"
@@ -36,49 +38,25 @@ constexpr auto kLook = std::chrono::milliseconds(5);
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-// The registers that a row keeps, from those that were copied.
-void keep_registers(const std::uint8_t* from, std::vector<std::int64_t>& to) {
-  std::int64_t row[kBpfRegisters] = {-1, 0, 0};
-#if defined(__x86_64__)
-  std::int64_t all[bpf::kRegisterBytes / 8];
-  std::memcpy(all, from, sizeof(all));
-  row[kBpfCall] = all[8];
-  row[kBpfFirst] = all[7];
-  row[kBpfFourth] = all[0];
-#elif defined(__aarch64__)
-  std::int64_t all[bpf::kRegisterBytes / 8];
-  std::memcpy(all, from, sizeof(all));
-  row[kBpfCall] = static_cast<std::int32_t>(all[34]);
-  row[kBpfFirst] = all[33];
-  row[kBpfFourth] = all[2];
-#else
-  static_cast<void>(from);
-#endif
-  to.insert(to.end(), row, row + kBpfRegisters);
-}
-
 }  // namespace
 
 struct BpfTrace::State {
   std::size_t ring_bytes = 0;
-  std::size_t most_bytes = 0;
   std::vector<BpfEvent> events;
   Descriptor ring, counters, processes, sampling, contexts;
   std::uint64_t* sampled = nullptr;  // one page: the threshold and the salt
   std::uint64_t salt = 0;
   std::vector<Descriptor> programs, typed_programs, tracepoints;
-  CpuRings rings;                    // of the events in `typed`
+  CpuRings rings, call_rings;        // of the events in `typed`
   std::vector<std::size_t> typed;    // their indices
+  std::vector<bpf::Typed> kinds;     // of each event, kNone for one that isn't
   std::uint8_t* consumer = nullptr;  // one page: how far we have read
   std::uint8_t* producer = nullptr;  // one page: how far was written; then the data, twice
-  bool with_registers = true;
   bpf::StackGate stacks;
   bool takes_stacks = false;
 
   std::mutex lock;  // over what was drained
-  std::vector<BpfSamples> kept;
-  std::size_t kept_bytes = 0;
-  std::uint64_t dropped = 0;
+  BpfKept kept;
 
   std::mutex sleeping;
   std::condition_variable wake;
@@ -117,53 +95,6 @@ struct BpfTrace::State {
     sampled[0] = kAll;
   }
 
-  void keep(const std::uint8_t* record, std::size_t bytes) {
-    bpf::RecordHead head{};
-    if (bytes < sizeof(head)) return;
-    std::memcpy(&head, record, sizeof(head));
-    if (head.event >= events.size()) return;
-    const BpfEvent& event = events[head.event];
-    const bool has_registers = event.registers && with_registers;
-    const std::size_t payload = has_registers && event.payload_bytes > 0 ? event.payload_bytes + 8U : 0;
-    const std::size_t before = sizeof(head) + (has_registers ? bpf::kRegisterBytes : 0) + payload;
-    if (bytes < before + event.raw_bytes) return;
-    const std::size_t room =
-        sizeof(head) + event.raw_bytes + payload + (has_registers ? kBpfRegisters * 8 : 0);
-    if (!has_room(room)) return;
-    BpfSamples& samples = kept[head.event];
-    samples.time_ns.push_back(head.time_ns);
-    samples.cpu.push_back(static_cast<std::int32_t>(head.cpu));
-    samples.pid.push_back(static_cast<std::int32_t>(head.pid_tgid >> 32U));
-    samples.tid.push_back(static_cast<std::int32_t>(head.pid_tgid & 0xFFFFFFFFU));
-    samples.raw_bytes.push_back(event.raw_bytes);
-    samples.raw.insert(samples.raw.end(), record + before, record + before + event.raw_bytes);
-    if (event.reports > 0) samples.context.push_back(static_cast<std::int64_t>(head.context));
-    if (has_registers) keep_registers(record + sizeof(head), samples.registers);
-    if (payload > 0)
-      samples.payload.insert(samples.payload.end(), record + before - payload, record + before);
-  }
-
-  bool has_room(std::size_t bytes) {
-    if (kept_bytes + bytes > most_bytes) {
-      ++dropped;
-      return false;
-    }
-    kept_bytes += bytes;
-    return true;
-  }
-
-  void keep(std::int32_t cpu, const bpf::Slot& slot) {
-    // A record that no program of ours wrote: who else has the memory may spoil it, and not end us.
-    if (slot.event >= events.size() ||
-        (slot.bytes == sizeof(bpf::SwitchSlot)) != (events[slot.event].places.size() == kSwitchPlaces)) {
-      ++dropped;
-      return;
-    }
-    const BpfEvent& event = events[slot.event];
-    if (has_room(sizeof(bpf::RecordHead) + event.raw_bytes + (event.registers ? kBpfRegisters * 8 : 0)))
-      append(slot, cpu, event, kept[slot.event]);
-  }
-
   // Attaches a program to the kernel's own tracepoint, where this kernel lets us: perf's cost a program more.
   void attach_typed(std::uint32_t index) {
     const BpfEvent& event = events[index];
@@ -174,13 +105,16 @@ struct BpfTrace::State {
     const bpf::Typed what = bpf::typed(found->first, found->second.arguments);
     const bool interrupt = what == bpf::Typed::kInterrupt;
     if (interrupt ? event.keeps_at < 0 : !fits(what, event)) return;
+    const std::uint32_t type = found->second.type;
     try {
-      Descriptor program(interrupt ? load_interrupt(event, found->second.type)
-                                   : load_scheduler(what, index, *task, found->second.type));
+      Descriptor program(interrupt             ? load_interrupt(event, type)
+                         : bpf::is_call(what) ? load_call(what, index, *task, type)
+                                              : load_scheduler(what, index, *task, type));
       Descriptor attached(bpf::attach(program.get()));
       typed_programs.push_back(std::move(program));
       tracepoints.push_back(std::move(attached));
       typed.push_back(index);
+      kinds[index] = what;
     } catch (const std::system_error&) {
       if (what == bpf::Typed::kSwitch) takes_stacks = false;
     }
@@ -192,6 +126,21 @@ struct BpfTrace::State {
                       .clears = event.clears,
                       .untimed = event.untimed,
                       .type = type});
+  }
+
+  int load_call(bpf::Typed what, std::uint32_t index, const btf::Scheduler& types, std::uint32_t type) {
+    const BpfEvent& event = events[index];
+    call_rings.open(ring_bytes, bpf::kCallRings);
+    const bpf::CallProgram wanted{what,
+                                  call_rings.map(),
+                                  call_rings.bytes(),
+                                  call_rings.cpus(),
+                                  counters.get(),
+                                  index,
+                                  event.payload_bytes,
+                                  event.chosen ? processes.get() : -1,
+                                  event.key_at > 0 ? sampling.get() : -1};
+    return bpf::load(bpf::call_program(wanted, types), type);
   }
 
   int load_scheduler(bpf::Typed what, std::uint32_t index, const btf::Scheduler& task, std::uint32_t type) {
@@ -212,7 +161,11 @@ struct BpfTrace::State {
 
   void drain() {
     const std::scoped_lock held(lock);
-    rings.drain([this](std::int32_t cpu, const bpf::Slot& slot) { keep(cpu, slot); });
+    const auto keep = [this](std::int32_t cpu, const bpf::Slot& slot) {
+      kept.keep(cpu, slot, slot.event < kinds.size() ? kinds[slot.event] : bpf::Typed::kNone);
+    };
+    rings.drain(keep);
+    call_rings.drain(keep);
     const std::uint8_t* data = producer + page();
     auto* read_to = reinterpret_cast<unsigned long*>(consumer);
     const auto* written_to = reinterpret_cast<const unsigned long*>(producer);
@@ -226,7 +179,7 @@ struct BpfTrace::State {
           __atomic_load_n(reinterpret_cast<const std::uint32_t*>(header), __ATOMIC_ACQUIRE);
       if ((length & kBusy) != 0) break;  // still being written; those behind it wait
       const std::size_t bytes = length & ~(kBusy | kDiscard);
-      if ((length & kDiscard) == 0) keep(header + kRecordHeader, bytes);
+      if ((length & kDiscard) == 0) kept.keep(header + kRecordHeader, bytes);
       at += (bytes + kRecordHeader + 7) & ~std::size_t{7};
       // Release: we have read it before the kernel may write there again.
       __atomic_store_n(read_to, at, __ATOMIC_RELEASE);
@@ -243,15 +196,6 @@ struct BpfTrace::State {
       held.lock();
     }
   }
-
-  void clear() {
-    kept.assign(events.size(), {});
-    for (std::size_t i = 0; i < events.size(); ++i) {
-      kept[i].stride = events[i].raw_bytes;
-      kept[i].payload_stride = events[i].payload_bytes > 0 ? events[i].payload_bytes + 8U : 0;
-    }
-    kept_bytes = 0;
-  }
 };
 
 BpfTrace::BpfTrace(const BpfRequest& request) : state_(std::make_unique<State>()) {
@@ -259,22 +203,25 @@ BpfTrace::BpfTrace(const BpfRequest& request) : state_(std::make_unique<State>()
   if (request.ring_bytes < State::page() || (request.ring_bytes & (request.ring_bytes - 1)) != 0)
     throw std::invalid_argument("ring_bytes must be a power of two of at least a page");
   state.ring_bytes = request.ring_bytes;
-  state.most_bytes = request.most_bytes;
   state.events = request.events;
   state.stacks = request.stacks;
   for (BpfEvent& event : state.events) {
     event.raw_bytes = (event.raw_bytes + 7U) & ~7U;
     event.payload_bytes = (event.payload_bytes + 7U) & ~7U;
   }
+  state.kept = BpfKept(state.events, request.most_bytes, request.watched_calls);
+  state.kinds.resize(state.events.size(), bpf::Typed::kNone);
   state.processes = Descriptor(bpf::make_processes());
   state.contexts = Descriptor(bpf::make_contexts());
   state.sampling = Descriptor(bpf::make_sampling());
   state.map_sampling();
-  state.with_registers = bpf::kRegisterBytes > 0;
+  state.kept.with_registers = bpf::kRegisterBytes > 0;
   state.counters = Descriptor(bpf::make_counters(static_cast<std::uint32_t>(state.events.size())));
   for (std::uint32_t i = 0; i < state.events.size(); ++i) state.attach_typed(i);
   // What is left is rare, unless it has payloads.
-  const bool rare = state.rings.map() >= 0 && std::ranges::none_of(state.events, &BpfEvent::payload_bytes);
+  bool rare = state.rings.map() >= 0;
+  for (std::size_t i = 0; i < state.events.size(); ++i)
+    rare = rare && (state.events[i].payload_bytes == 0 || state.kinds[i] != bpf::Typed::kNone);
   if (rare) state.ring_bytes = std::max(State::page(), request.ring_bytes / 8);
   state.ring = Descriptor(bpf::make_ring(state.ring_bytes));
   for (std::uint32_t i = 0; i < state.events.size(); ++i) {
@@ -284,7 +231,7 @@ BpfTrace::BpfTrace(const BpfRequest& request) : state_(std::make_unique<State>()
                         state.counters.get(),
                         i,
                         event.raw_bytes,
-                        event.registers && state.with_registers,
+                        event.registers && state.kept.with_registers,
                         event.payload_bytes,
                         event.length_at,
                         event.chosen ? state.processes.get() : -1,
@@ -305,14 +252,13 @@ BpfTrace::BpfTrace(const BpfRequest& request) : state_(std::make_unique<State>()
     } catch (const std::system_error&) {
       if (!wanted.registers) throw;
       // Linux before 5.15, or one without BTF: without the registers, then.
-      state.with_registers = wanted.registers = false;
+      state.kept.with_registers = wanted.registers = false;
       program = bpf::load(wanted);
     }
     state.programs.emplace_back(program);
     state.tracepoints.emplace_back(bpf::attach(program, event.id));
   }
   state.map_ring();
-  state.clear();
 }
 
 BpfTrace::~BpfTrace() {
@@ -369,9 +315,17 @@ std::vector<BpfSamples> BpfTrace::take() {
   State& state = *state_;
   if (!state.ended) state.drain();
   const std::scoped_lock held(state.lock);
-  std::vector<BpfSamples> out = std::move(state.kept);
-  state.clear();
-  return out;
+  return state.kept.take();
+}
+
+BpfNotes BpfTrace::notes() {
+  const std::scoped_lock held(state_->lock);
+  return state_->kept.notes();
+}
+
+std::vector<BpfCounts> BpfTrace::counts() {
+  const std::scoped_lock held(state_->lock);
+  return state_->kept.counts();
 }
 
 std::uint64_t BpfTrace::lost() {
@@ -382,11 +336,11 @@ std::uint64_t BpfTrace::lost() {
   // One that came while the same program ran on that CPU, as an interrupt's.
   for (const Descriptor& program : state.typed_programs) sum += bpf::misses(program.get());
   const std::scoped_lock held(state.lock);
-  return sum + state.rings.lost() + state.dropped;
+  return sum + state.rings.lost() + state.call_rings.lost() + state.kept.dropped();
 }
 
 bool BpfTrace::registers() const {
-  return state_->with_registers;
+  return state_->kept.with_registers;
 }
 
 bool BpfTrace::stacks() const {

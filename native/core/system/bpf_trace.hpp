@@ -9,9 +9,9 @@
 // every one. It also reads, at a switch, the system call that the leaving thread is in, so that system calls
 // which don't block cost nothing. No compiler, no library and no BTF of ours is needed: see bpf_program.cpp.
 //
-// The scheduler's events, which are as frequent as switches, are read from the kernel's own tracepoints where
-// the kernel describes its types (btf.hpp): perf's make a record first, and one lock serves all CPUs' rings
-// of BPF. See bpf_scheduler.hpp.
+// The scheduler's events, which are as frequent as switches, and what goes in and out of sockets are read from
+// the kernel's own tracepoints where the kernel describes its types (btf.hpp): perf's make a record first, and
+// one lock serves all CPUs' rings of BPF. See bpf_scheduler.hpp and bpf_calls.hpp.
 #pragma once
 
 #include <cstddef>
@@ -48,9 +48,10 @@ struct BpfEvent {
   std::uint32_t adopts_at = 0;
   std::uint32_t reports = 0;
   // Of one that may be read from the kernel's own tracepoint: what that is called, and where the record has
-  // each of its fields, in the order of `bpf::Slot`'s reader (cpu_rings.hpp). "": by perf's tracepoint.
+  // each of its fields, in the order of the slots' reader (cpu_rings.hpp). "": by perf's tracepoint.
   std::string typed;
   std::vector<std::uint32_t> places;
+  bool counted = false;  // how many have which key, for `counts`
 };
 
 struct BpfRequest {
@@ -59,6 +60,18 @@ struct BpfRequest {
   std::size_t ring_bytes = 1U << 25U;  // a power of two, for all CPUs together
   std::size_t most_bytes =
       1ULL << 30U;  // that are kept until they are taken; what comes then is counted as lost
+  // Calls whose first argument is a descriptor that `notes` tells, where a thread leaves its CPU in one.
+  std::vector<std::int32_t> watched_calls;
+};
+
+// What came since the last time: process and descriptor of each call, in turn, where its event has registers;
+// parent and child of each fork.
+struct BpfNotes {
+  std::vector<std::int32_t> descriptors, children;
+};
+struct BpfCounts {
+  std::vector<std::uint64_t> keys;
+  std::vector<std::uint32_t> counts;
 };
 
 // Of the thread that was current, where its event asks for them: its system call (-1: none, as in a page
@@ -82,7 +95,7 @@ class BpfTrace {
   // From now on events that are `chosen` come from this process, too.
   void add_process(std::uint32_t pid);
   // From now on only about below / 2^32 of the keys, always the same ones: those whose hash, the upper half
-  // of (key ^ salt) * 2^64 by the golden ratio, is less. A store to memory that the programs read, and no
+  // of (the key's lower half ^ salt) * 2^64 by the golden ratio, is less. A store to memory that the programs read, and no
   // system call.
   void sample(std::uint64_t below);
   std::uint64_t salt() const;
@@ -91,6 +104,9 @@ class BpfTrace {
   void stop();  // what the ring still holds is drained
   // Everything that was drained so far, one entry an event of the request; works while tracing too.
   std::vector<BpfSamples> take();
+  BpfNotes notes();
+  // Of each event that is `counted`, how many came with which key since the last time.
+  std::vector<BpfCounts> counts();
   // Samples that found no room, in the ring or behind it.
   std::uint64_t lost();
   // Whether the kernel lets the programs read the registers.

@@ -97,9 +97,18 @@ std::optional<Scheduler> read_scheduler() {
     if (!found || *found > INT16_MAX) return std::nullopt;  // a load has no more room for it
     *to = *found;
   }
-  for (const char* name :
-       {"sched_switch", "sched_waking", "sched_migrate_task", "softirq_entry", "softirq_exit",
-        "irq_handler_entry", "irq_handler_exit", "local_timer_entry", "local_timer_exit"})
+  const auto family = types.offset("sock", "__sk_common.skc_family");
+  const auto protocol = types.offset("sock", "sk_protocol");
+  std::vector<const char*> names{"sched_switch",      "sched_waking",     "sched_migrate_task",
+                                 "softirq_entry",     "softirq_exit",     "irq_handler_entry",
+                                 "irq_handler_exit",  "local_timer_entry", "local_timer_exit",
+                                 "page_fault_user",   "page_fault_kernel"};
+  if (family && protocol && std::max(*family, *protocol) <= INT16_MAX) {
+    out.family = *family;
+    out.protocol = *protocol;
+    names.insert(names.end(), {"sock_send_length", "sock_recv_length", "sk_data_ready"});
+  }
+  for (const char* name : names)
     if (const std::uint32_t type = types.tracepoint(name); type != 0)
       out.tracepoints.emplace(name, Scheduler::Tracepoint{type, types.arguments(type)});
   return out;

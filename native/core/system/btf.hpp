@@ -1,7 +1,7 @@
 // Threads: `Types` is a value of one owner; `scheduler` may be called by any thread.
 //
 // What this kernel's types are, by the description that it carries with it (BTF,
-// Documentation/bpf/btf.rst): only what BPF programs on the scheduler's tracepoints need.
+// Documentation/bpf/btf.rst): only what BPF programs on the kernel's own tracepoints need.
 #pragma once
 
 #include <cstddef>
@@ -46,9 +46,11 @@ class Types {
   std::size_t strings_ = 0, strings_end_ = 0;
 };
 
-// Of `task_struct`, in bytes, and the tracepoints' types.
+// Of `task_struct`, in bytes, and the tracepoints' types; of `sock`, 0 where it isn't told, and tracepoints that
+// pass a socket are none of them then.
 struct Scheduler {
   std::uint32_t pid = 0, tgid = 0, comm = 0, prio = 0, exit_state = 0, cpu = 0;
+  std::uint32_t family = 0, protocol = 0;
   struct Tracepoint {
     std::uint32_t type;
     std::string arguments;

@@ -30,42 +30,64 @@ std::uint32_t count_cpus() {
   return static_cast<std::uint32_t>(std::stoul(last == std::string::npos ? text : text.substr(last + 1))) + 1;
 }
 
+// The columns that every row has; where its record begins.
+std::size_t begin(std::uint64_t time_ns, std::uint64_t pid_tgid, std::int32_t cpu, const BpfEvent& event,
+                  BpfSamples& to) {
+  to.time_ns.push_back(time_ns);
+  to.cpu.push_back(cpu);
+  to.pid.push_back(static_cast<std::int32_t>(pid_tgid >> 32U));
+  to.tid.push_back(static_cast<std::int32_t>(pid_tgid & 0xFFFFFFFFU));
+  to.raw_bytes.push_back(event.raw_bytes);
+  const std::size_t row = to.raw.size();
+  to.raw.resize(row + event.raw_bytes);
+  return row;
+}
+
 }  // namespace
 
 CpuRings::~CpuRings() {
-  if (mapped_ != nullptr) munmap(mapped_, cpus_ * (bytes_ + bpf::kRingMore));
+  if (mapped_ != nullptr) munmap(mapped_, rings_ * (bytes_ + bpf::kRingMore));
   if (map_ >= 0) close(map_);
 }
 
-void CpuRings::open(std::size_t all_bytes) {
+void CpuRings::open(std::size_t all_bytes, std::uint32_t each_cpu) {
   if (mapped_ != nullptr) return;
   const std::uint32_t cpus = count_cpus();
   const std::size_t least = std::min(kLeast, std::bit_floor(all_bytes));
-  const auto bytes = static_cast<std::uint32_t>(std::clamp(std::bit_floor(all_bytes / cpus), least, kMost));
-  if (map_ < 0) map_ = bpf::make_rings(bytes + bpf::kRingMore, cpus);
-  void* mapped = mmap(nullptr, cpus * (bytes + bpf::kRingMore), PROT_READ | PROT_WRITE, MAP_SHARED, map_, 0);
+  const std::uint32_t rings = cpus * each_cpu;
+  const auto bytes = static_cast<std::uint32_t>(std::clamp(std::bit_floor(all_bytes / rings), least, kMost));
+  if (map_ < 0) map_ = bpf::make_rings(bytes + bpf::kRingMore, rings);
+  void* mapped = mmap(nullptr, rings * (bytes + bpf::kRingMore), PROT_READ | PROT_WRITE, MAP_SHARED, map_, 0);
   if (mapped == MAP_FAILED)
     throw std::system_error(errno, std::generic_category(), "mapping the rings of the BPF programs");
   mapped_ = static_cast<std::uint8_t*>(mapped);
   cpus_ = cpus;
+  rings_ = rings;
   bytes_ = bytes;
 }
 
 std::uint64_t CpuRings::lost() const {
   std::uint64_t sum = unread_;
-  for (std::uint32_t cpu = 0; cpu < cpus_; ++cpu)
-    sum += __atomic_load_n(&reinterpret_cast<const bpf::RingHead*>(of(cpu))->lost, __ATOMIC_RELAXED);
+  for (std::uint32_t ring = 0; ring < rings_; ++ring)
+    sum += __atomic_load_n(&reinterpret_cast<const bpf::RingHead*>(of(ring))->lost, __ATOMIC_RELAXED);
   return sum;
 }
 
 bool fits(bpf::Typed what, const BpfEvent& event) {
-  const bool chooses = event.chosen || event.key_at > 0 || event.adopts_at > 0 || event.keeps_at >= 0;
-  const bool more = event.payload_bytes > 0 || (event.registers && what != bpf::Typed::kSwitch);
-  if (chooses || more) return false;
+  const bool call = bpf::is_call(what);
+  const bool chooses = !call && (event.chosen || event.key_at > 0);
+  const bool transfer = what == bpf::Typed::kTransfer;
+  const bool more = (event.payload_bytes > 0 && !transfer) ||
+                    (event.registers && what != bpf::Typed::kSwitch && !transfer) || (call && event.reports > 0);
+  if (chooses || more || event.adopts_at > 0 || event.keeps_at >= 0 || event.payload_bytes > bpf::kMostCaptured)
+    return false;
   std::vector<std::uint32_t> sizes;
   if (what == bpf::Typed::kSwitch) sizes = {16, 4, 4, 8, 16, 4, 4};
   if (what == bpf::Typed::kWaking) sizes = {16, 4, 4, 4};
   if (what == bpf::Typed::kMove) sizes = {16, 4, 4, 4, 4};
+  if (what == bpf::Typed::kTransfer) sizes = {8, 2, 2, 4, 4};
+  if (what == bpf::Typed::kArrival) sizes = {8, 2, 2};
+  if (what == bpf::Typed::kFault) sizes = {8, 8, 8};
   if (sizes.empty() || sizes.size() != event.places.size()) return false;
   for (std::size_t i = 0; i < sizes.size(); ++i)
     if (event.places[i] > event.raw_bytes || sizes[i] > event.raw_bytes - event.places[i]) return false;
@@ -74,13 +96,7 @@ bool fits(bpf::Typed what, const BpfEvent& event) {
 
 void append(const bpf::Slot& slot, std::int32_t cpu, const BpfEvent& event, BpfSamples& to) {
   const auto tid = static_cast<std::int32_t>(slot.pid_tgid & 0xFFFFFFFFU);
-  to.time_ns.push_back(slot.time_ns);
-  to.cpu.push_back(cpu);
-  to.pid.push_back(static_cast<std::int32_t>(slot.pid_tgid >> 32U));
-  to.tid.push_back(tid);
-  to.raw_bytes.push_back(event.raw_bytes);
-  const std::size_t row = to.raw.size();
-  to.raw.resize(row + event.raw_bytes);
+  const std::size_t row = begin(slot.time_ns, slot.pid_tgid, cpu, event, to);
   const auto put = [&](std::size_t field, const auto& value) {
     if (event.places[field] == 0) return;
     std::memcpy(to.raw.data() + row + event.places[field], &value, sizeof(value));
@@ -103,6 +119,37 @@ void append(const bpf::Slot& slot, std::int32_t cpu, const BpfEvent& event, BpfS
     if (event.places.size() > 4) put(4, slot.other);
   }
   if (event.reports > 0) to.context.push_back(static_cast<std::int64_t>(slot.context));
+}
+
+void append(bpf::Typed what, const bpf::CallSlot& slot, std::int32_t cpu, const BpfEvent& event,
+            BpfSamples& to) {
+  const std::size_t row = begin(slot.time_ns, slot.pid_tgid, cpu, event, to);
+  const auto put = [&](std::size_t field, const auto& value) {
+    if (event.places[field] == 0) return;
+    std::memcpy(to.raw.data() + row + event.places[field], &value, sizeof(value));
+  };
+  put(0, slot.subject);
+  if (what == bpf::Typed::kFault) {
+    put(1, slot.first);
+    put(2, slot.fourth);
+    return;
+  }
+  put(1, slot.family);
+  put(2, slot.protocol);
+  if (what == bpf::Typed::kArrival) return;
+  put(3, slot.result);
+  put(4, slot.flags);
+  if (event.registers) {
+    const std::int64_t registers[kBpfRegisters] = {slot.call, slot.first, slot.fourth};
+    to.registers.insert(to.registers.end(), registers, registers + kBpfRegisters);
+  }
+  if (event.payload_bytes == 0) return;
+  const std::uint64_t captured = std::min(slot.captured, event.payload_bytes);
+  const std::size_t begin_at = to.payload.size();
+  to.payload.resize(begin_at + event.payload_bytes + sizeof(captured));
+  std::memcpy(to.payload.data() + begin_at, &captured, sizeof(captured));
+  std::memcpy(to.payload.data() + begin_at + sizeof(captured),
+              reinterpret_cast<const std::uint8_t*>(&slot) + sizeof(slot), captured);
 }
 
 }  // namespace latlab::system

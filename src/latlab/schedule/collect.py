@@ -56,12 +56,11 @@ _MOST_CALLS_HZ = 20_000
 _RATE_S = 0.2  # over which the rate is taken
 _KEYS = {SOCKETS[0]: "sk", SOCKETS[1]: "sk", SOCKETS[2]: "skaddr", LIVES: "skaddr"}
 _LOOK_S = 0.03
-_LOOKED_AT = {"sched:sched_process_fork": ("child_pid",), _SWITCH: ("call", "argument", "prev_state")}
+_KEEP_S = 0.5
 _ENDS_S = 0.5
 _QUOTAS_S = 0.1
 _MOST_QUOTAS = 50  # processes whose groups are looked at each time
 _LATEST = 2_000_000  # samples that are kept once twice as many came; of a server all: each may be a request
-_MOST_DESCRIPTORS = 1 << 20  # of a process
 _AGAIN_S = 1.0  # a descriptor may be closed, and its number used again
 
 
@@ -125,9 +124,6 @@ class Collector:
             faults = [name for name in FAULTS if known_events(name)]
             names, method = (*names, *SOCKETS, *lives, *faults, *transfers[2:]), "bpf"
         self._with_sockets, self.with_pipes = sockets, pipes and sockets
-        self._transfers_of: dict[str, tuple[str, ...]] = {
-            name: ("argument", "sk") if name in SOCKETS else ("argument",) for name in transfers
-        }
         self.method = method
         self._tracer: BpfTracer | Tracer
         if method in ("auto", "bpf"):
@@ -143,6 +139,8 @@ class Collector:
                     counts=[_SWITCH],
                     untimed=UNTIMED,
                     adopts={"sched:sched_process_fork": "child_pid"},
+                    counted=transfers[:2],
+                    watched=_FD_CALLS,
                     stacks=stacks,
                     latest=_LATEST,
                     always=[name for name in names if name.startswith("sched:sched_process_")],
@@ -163,8 +161,9 @@ class Collector:
         self.quotas = QuotaWatch()
         self.sampled_share = 1.0
         self._below = 1 << 32
-        self._looked, self._looked_at = 0, time.monotonic()
         self._seen_at: dict[tuple[int, int], float] = {}
+        self._new_sockets = False
+        self._peers: frozenset[int] = frozenset()
         self._pids: set[int] = set()
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -181,7 +180,8 @@ class Collector:
                     self._look(pid, one.call[1])
 
         if self.with_pipes and isinstance(self._tracer, BpfTracer):
-            for pid in peers_of(pipes_of(self.pids), self.pids):
+            self._peers = frozenset(peers_of(pipes_of(self.pids), self.pids))
+            for pid in self._peers:
                 self._tracer.add_process(pid)  # who is at the other end tells when something arrived
 
     def _add(self, pid: int) -> None:
@@ -217,6 +217,7 @@ class Collector:
             return
         found = described(pid, descriptor)
         if found:
+            self._new_sockets |= found.startswith("socket:") and found != self.descriptors.get(key)
             self.descriptors[key] = found
             self._seen_at[key] = now
 
@@ -224,36 +225,37 @@ class Collector:
         """While the program runs: its new processes, and what the descriptors are that it waits for."""
         if not isinstance(self._tracer, BpfTracer):
             return
-        at = quotas_at = 0.0
+        ends_at = quotas_at = kept_at = 0.0
+        counted_at = time.monotonic()
         while True:
             last = self._ended.wait(_LOOK_S)
             if time.monotonic() - quotas_at > _QUOTAS_S:
                 self.quotas.look(sorted(self.pids)[:_MOST_QUOTAS])
                 quotas_at = time.monotonic()
-            events = self._tracer.look(_LOOKED_AT)
-            self._forks(events)
-            self._waits(events)
+            descriptors, forks = self._tracer.notes()
+            self._forks(forks)
+            self._look_at(descriptors)
+            if time.monotonic() - kept_at > _KEEP_S:
+                self._tracer.keep()
+                kept_at = time.monotonic()
             if self._with_sockets:
-                # Less often: the program that is observed may need the CPU itself.
-                seconds = time.monotonic() - self._looked_at
-                if last or seconds > _RATE_S:
-                    moved = self._tracer.looked(self._transfers_of, self._looked)
-                    self._looked, self._looked_at = self._tracer.looks, time.monotonic()
-                    self._transfers(moved)
-                    if seconds > _RATE_S:
-                        self._thin(moved, seconds)
-                if last or time.monotonic() - at > _ENDS_S:
+                seconds = time.monotonic() - counted_at
+                if seconds > _RATE_S:
+                    self._thin(self._tracer, seconds)
+                    counted_at = time.monotonic()
+                # The kernel looks through all sockets of the machine for them.
+                if last or (self._new_sockets and time.monotonic() - ends_at > _ENDS_S):
+                    self._new_sockets = False
                     self.ends.update(socket_ends())
-                    at = time.monotonic()
+                    ends_at = time.monotonic()
             if last:
                 return
 
-    def _forks(self, events: Events) -> None:
-        forks = events["sched:sched_process_fork"]
+    def _forks(self, forks: np.ndarray[Any, Any]) -> None:
         with self._lock:
             children = [
                 child
-                for parent, child in zip(forks["pid"].tolist(), forks["child_pid"].tolist(), strict=True)
+                for parent, child in forks.tolist()
                 if parent in self._pids and child not in self._pids
             ]
         for child in children:
@@ -265,23 +267,20 @@ class Collector:
             if command:
                 self.commands[pid] = command
 
-    def _transfers(self, events: Events) -> None:
-        for name in self._transfers_of:
-            table = events[name]
-            if len(table):
-                self._look_at(table["pid"], table["argument"])
-
-    def _thin(self, moved: Events, seconds: float) -> None:
+    def _thin(self, tracer: BpfTracer, seconds: float) -> None:
         """Let whole connections go while there are too many calls: what remains is complete, and unbiased."""
-        if not isinstance(self._tracer, BpfTracer):
-            return
-        calls = [moved[name]["sk"] for name in SOCKETS[:2]]
-        calls = [one[self._tracer.hashes(one) < self._below] for one in calls]
-        sockets = np.unique(np.concatenate(calls))
-        rate = max(len(one) for one in calls) / seconds
+        counts = tracer.counts()
+        calls = []
+        sockets = np.zeros(0, np.uint64)
+        for name in SOCKETS[:2]:
+            keys, count = counts[name]
+            still = tracer.hashes(keys) < self._below
+            calls.append(int(count[still].sum()))
+            sockets = np.union1d(sockets, keys[still])
+        rate = max(calls) / seconds
         wanted = max(1, int(len(sockets) * _MOST_CALLS_HZ / rate)) if rate > _MOST_CALLS_HZ else len(sockets)
         if wanted < len(sockets):
-            self._below = self._tracer.sample(sockets, wanted)
+            self._below = tracer.sample(sockets, wanted)
             self.sampled_share *= wanted / len(sockets)
 
     def sampled(self, table: EventTable, key: str) -> Mapping[str, np.ndarray[Any, Any]]:
@@ -291,26 +290,13 @@ class Collector:
         kept = self._tracer.hashes(table[key]) < self._below
         return {name: column[kept] for name, column in table.columns.items()}
 
-    def _waits(self, events: Events) -> None:
-        switches = events[_SWITCH]
-        if "call" not in switches.columns or not len(switches):
-            return
-        calls = switches["call"]
-        rows = np.isin(calls, _FD_CALLS) & (switches["prev_state"] & 0xFF != 0)
-        rows &= np.isin(switches["pid"], np.fromiter(self.pids, np.int64))
-        if not rows.any():
-            return
-        self._look_at(switches["pid"][rows], switches["argument"][rows])
-
-    def _look_at(self, pids: np.ndarray[Any, Any], descriptors: np.ndarray[Any, Any]) -> None:
-        plausible = (descriptors >= 0) & (descriptors < _MOST_DESCRIPTORS)
-        pairs = np.unique(pids[plausible].astype(np.int64) * _MOST_DESCRIPTORS + descriptors[plausible])
-        for pair in pairs.tolist():
-            self._look(pair // _MOST_DESCRIPTORS, pair % _MOST_DESCRIPTORS)
+    def _look_at(self, rows: np.ndarray[Any, Any]) -> None:
+        """Of processes that are observed, or at the other end of their pipes."""
+        pids = self.pids | self._peers
+        for pid, descriptor in rows.tolist():
+            if pid in pids:
+                self._look(pid, descriptor)
 
 
 _OF_A_DESCRIPTOR = (BY_DESCRIPTOR, Wait.POLL, Wait.FILE_LOCK)
-_FD_CALLS = np.array(
-    sorted({number for number, wait in WAITS.items() if wait in _OF_A_DESCRIPTOR} | SYNCED),
-    np.int64,
-)
+_FD_CALLS = sorted({number for number, wait in WAITS.items() if wait in _OF_A_DESCRIPTOR} | SYNCED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from latlab._core.system import BpfTrace
 from latlab.errors import UnavailableError, UsageError
 from latlab.system.cpus import online_cpus
-from latlab.system.kernel.samples import Events, Forgotten, decode
+from latlab.system.kernel.samples import Events, Forgotten
 from latlab.system.kernel.tracefs import EventFormat
 from latlab.system.kernel.tracing import formats_of, tables_of
 
@@ -32,6 +32,15 @@ _TYPED: dict[str, tuple[tuple[str, int], ...]] = {
     ),
     "sched:sched_waking": (("comm", 16), ("pid", 4), ("prio", 4), ("target_cpu", 4)),
     "sched:sched_migrate_task": (("comm", 16), ("pid", 4), ("prio", 4), ("orig_cpu", 4), ("dest_cpu", 4)),
+    **dict.fromkeys(
+        ("sock:sock_send_length", "sock:sock_recv_length"),
+        (("sk", 8), ("family", 2), ("protocol", 2), ("ret", 4), ("flags", 4)),
+    ),
+    "sock:sk_data_ready": (("skaddr", 8), ("family", 2), ("protocol", 2)),
+    **dict.fromkeys(
+        ("exceptions:page_fault_user", "exceptions:page_fault_kernel"),
+        (("address", 8), ("ip", 8), ("error_code", 8)),
+    ),
 }
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # bpf_program.hpp: kSpread
 
@@ -47,7 +56,9 @@ class BpfTracer:
         payload_bytes: with registers, at most so many bytes of what that call reads or writes, as
             ``payload``, of which ``captured`` are its; the event has the call's result as its field ``ret``.
         chosen: events that come of the processes alone that `add_process` names.
-        keys: an event's field by which `sample` chooses.
+        keys: an event's field by which `sample` chooses. counted: those of them that `counts` counts.
+        watched: numbers of system calls whose first argument is a descriptor, which `notes` tells where a
+            thread leaves its CPU in one.
         contexts: events that begin and end an interrupt: (place 0 to 3, the field with its number or "",
             whether it ends). They are not collected; the events of `reports` have the column ``context``
             instead: 16 bits a place, the number and 1 inside of it, 0 outside. Those of `counts` have there
@@ -58,8 +69,9 @@ class BpfTracer:
             first one on, if those of its parent do.
         latest: once twice this many samples have come, only this many are kept, the latest, beside all of
             `always`; all are kept when it is None, or as soon as one of `whole` came.
-        typed: read the scheduler's and the interrupts' events from the kernel's own tracepoints where that is
-            possible, which costs the observed program less; the same columns.
+        typed: read the events of the scheduler, of interrupts, of sockets and of page faults from the kernel's
+            own tracepoints where that is possible, which costs the observed program less; the same columns
+            (of an arrival ``ip`` is 0).
         stacks: a sampler, which hasn't started, whose stacks of blocking threads are taken where the switches
             are read so.
         ring_bytes: for all CPUs together, a power of two; `most_bytes` is what is kept until it is taken.
@@ -84,6 +96,8 @@ class BpfTracer:
         counts: Iterable[str] = (),
         untimed: Mapping[int, Iterable[int]] | None = None,
         adopts: Mapping[str, str] | None = None,
+        counted: Iterable[str] = (),
+        watched: Iterable[int] = (),
         latest: int | None = None,
         always: Iterable[str] = (),
         whole: Iterable[str] = (),
@@ -96,7 +110,7 @@ class BpfTracer:
         wanted = set(registers)
         sizes = [max(one.offset_bytes + one.size_bytes for one in form.fields) for form in self._formats]
         flags = [form.name in wanted for form in self._formats]
-        only = set(chosen)
+        only, counting = set(chosen), set(counted)
         lengths = [
             _offset(form, "ret") if form.name in (payload_bytes or {}) else 0 for form in self._formats
         ]
@@ -118,6 +132,8 @@ class BpfTracer:
                 [telling.get(form.name, 0) for form in self._formats],
                 [form.name.partition(":")[2] if typed else "" for form in self._formats],
                 [_places(form) for form in self._formats],
+                [form.name in counting for form in self._formats],
+                list(watched),
                 stacks.share() if stacks is not None else [],
                 ring_bytes, most_bytes,
             )  # fmt: skip
@@ -176,7 +192,8 @@ class BpfTracer:
     def hashes(self, keys: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Of each key, by which `sample` chooses."""
         with np.errstate(over="ignore"):
-            return ((keys.astype(np.uint64) ^ np.uint64(self._salt)) * _SPREAD) >> np.uint64(32)
+            lower = keys.astype(np.uint64) & np.uint64(0xFFFFFFFF)
+            return ((lower ^ np.uint64(self._salt)) * _SPREAD) >> np.uint64(32)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -188,32 +205,32 @@ class BpfTracer:
         """Samples that found no room so far."""
         return self._lost if self._trace is None else int(self._trace.lost())
 
-    def look(self, columns: Mapping[str, Sequence[str]]) -> Events:
-        """What came of these events since the last look, by CPU and time; it is kept for `events`.
+    def notes(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """What came since the last time: process and descriptor of calls, parent and child of forks, row by row.
 
-        Only these columns are made of it: the program that is observed needs the CPU itself.
-
-        How many found no room isn't asked: bpf(2) suspends all programs on its CPU, and a thread that is
-        preempted in it would keep them suspended.
+        A descriptor of an event with registers is told several times a second at most. Of the leaving thread's
+        call only those of `watched` are told. No columns are made: the program that is observed needs the CPU
+        itself. How many found no room isn't asked: bpf(2) suspends all programs on its CPU, and a thread that
+        is preempted in it would keep them suspended.
         """
+        if self._trace is None:
+            return np.zeros((0, 2), np.int32), np.zeros((0, 2), np.int32)
+        descriptors, children = self._trace.notes()
+        return descriptors.reshape(-1, 2), children.reshape(-1, 2)
+
+    def counts(self) -> dict[str, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+        """Of each event that is `counted` the keys that came since the last time, and how often each did."""
+        if self._trace is None:
+            return {}
+        return {
+            form.name: (keys, counts)
+            for form, (keys, counts) in zip(self._formats, self._trace.counts(), strict=True)
+        }
+
+    def keep(self) -> None:
+        """Take what has come, for `events`; now and then, so that the oldest can be let go (`latest`)."""
         if self._trace is not None:
             self._take(self._trace)
-        return self.looked(columns, len(self._taken) - 1)
-
-    def looked(self, columns: Mapping[str, Sequence[str]], since: int) -> Events:
-        """What came since the look of this number, as `look` gives it; `looks` is the next one's number."""
-        parts = self._taken[since:]
-        tables = {
-            form.name: decode(form, [part[index] for part in parts], columns[form.name])
-            for index, form in enumerate(self._formats)
-            if form.name in columns
-        }
-        return Events(tables, 0, ())
-
-    @property
-    def looks(self) -> int:
-        """How many there were."""
-        return len(self._taken)
 
     def events(self) -> Events:
         """Everything so far."""

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+#include "system/bpf_calls.hpp"
+
+#include <cstddef>
+
+#include "system/bpf_assembler.hpp"
+#include "system/bpf_program.hpp"
+
+namespace latlab::system::bpf {
+namespace {
+
+// Of struct pt_regs, which is part of the kernel's interface, the byte of each register; and what a call that
+// moves bytes has for its number.
+#if defined(__x86_64__)
+constexpr std::int16_t kNumberOf = 120, kFirstOf = 112, kSecondOf = 104, kFourthOf = 56;  // orig_ax di si r10
+constexpr std::int16_t kInstructionOf = 128;                                              // ip
+constexpr std::int32_t kVectorCalls[] = {19, 20};                                         // readv, writev
+constexpr std::int32_t kMessagesCalls[] = {46, 47};                                       // sendmsg, recvmsg
+#elif defined(__aarch64__)
+constexpr std::int16_t kNumberOf = 280, kFirstOf = 272, kSecondOf = 8, kFourthOf = 24;  // syscallno orig_x0 …
+constexpr std::int16_t kInstructionOf = 256;                                            // pc
+constexpr std::int32_t kVectorCalls[] = {65, 66};
+constexpr std::int32_t kMessagesCalls[] = {211, 212};
+#else
+constexpr std::int16_t kNumberOf = 0, kFirstOf = 0, kSecondOf = 0, kFourthOf = 0, kInstructionOf = 0;
+constexpr std::int32_t kVectorCalls[] = {-1, -1};
+constexpr std::int32_t kMessagesCalls[] = {-1, -1};
+#endif
+constexpr std::int32_t kVectorOf = 16;  // struct msghdr: its buffers
+constexpr std::int16_t kBufferAt = -32;  // on the stack: two words that `dereference` reads
+
+constexpr std::int16_t head_of(std::size_t offset) {
+  return static_cast<std::int16_t>(offset);
+}
+constexpr std::int16_t of_slot(std::size_t offset) {
+  return static_cast<std::int16_t>(kRingData + offset);
+}
+constexpr std::int16_t passed(int index) {
+  return static_cast<std::int16_t>(8 * index);
+}
+
+// Leaves, unless the socket's hash is low enough.
+void leave_unsampled(Assembler& a, int sampling) {
+  a.load64(BPF_REG_1, BPF_REG_6, passed(0));
+  a.move32(BPF_REG_1, BPF_REG_1);
+  leave_unless_low(a, sampling);
+}
+
+// r8 becomes process << 32 | thread. Leaves, unless the process is wanted.
+void leave_stranger(Assembler& a, int processes) {
+  a.helper(kPidTgid);
+  a.move(BPF_REG_8, BPF_REG_0);
+  if (processes < 0) return;
+  a.shift_right(BPF_REG_0, 32);
+  a.store32(BPF_REG_10, -4, BPF_REG_0);
+  look_up(a, processes);
+  const std::size_t known = a.unless_zero(BPF_REG_0);
+  a.leave();
+  a.land(known);
+}
+
+// r7 becomes a ring of this CPU that is ours from now on; leaves where none is free.
+void take_ring(Assembler& a, const CallProgram& wanted) {
+  a.helper(kCpu);
+  a.move(BPF_REG_9, BPF_REG_0);
+  std::vector<std::size_t> ours;
+  for (std::uint32_t level = 0; level < kCallRings; ++level) {
+    a.store32(BPF_REG_10, -4, BPF_REG_9);
+    look_up(a, wanted.rings);
+    const std::size_t none = a.if_zero(BPF_REG_0);
+    a.move(BPF_REG_7, BPF_REG_0);
+    a.set(BPF_REG_1, 1);
+    a.exchange64(BPF_REG_7, BPF_REG_1, head_of(offsetof(RingHead, busy)));
+    ours.push_back(a.if_zero(BPF_REG_1));
+    a.land(none);
+    a.plus(BPF_REG_9, static_cast<std::int32_t>(wanted.cpus));
+  }
+  a.store32_value(BPF_REG_10, -4, static_cast<std::int32_t>(wanted.event));
+  look_up(a, wanted.counters);
+  const std::size_t uncounted = a.if_zero(BPF_REG_0);
+  a.set(BPF_REG_1, 1);
+  a.add_atomic64(BPF_REG_0, BPF_REG_1);
+  a.land(uncounted);
+  a.leave();
+  for (const std::size_t one : ours) a.land(one);
+}
+
+void give_back(Assembler& a) {
+  a.store64_value(BPF_REG_7, head_of(offsetof(RingHead, busy)), 0);
+}
+
+// r9 becomes where the record is written in r7, less kRingData; leaves where there is no room.
+void find_room(Assembler& a, const CallProgram& wanted) {
+  a.load64(BPF_REG_1, BPF_REG_7, head_of(offsetof(RingHead, head)));
+  a.load64(BPF_REG_2, BPF_REG_7, head_of(offsetof(RingHead, tail)));
+  a.load64(BPF_REG_3, BPF_REG_7, head_of(offsetof(RingHead, base)));
+  const std::size_t unread = a.unless_equal(BPF_REG_1, BPF_REG_2);
+  a.move(BPF_REG_3, BPF_REG_1);
+  a.store64(BPF_REG_7, head_of(offsetof(RingHead, base)), BPF_REG_3);
+  a.land(unread);
+  a.move(BPF_REG_4, BPF_REG_1);
+  a.minus(BPF_REG_4, BPF_REG_2);
+  const std::uint32_t most = sizeof(CallSlot) + (wanted.payload_bytes + kLine - 1) / kLine * kLine;
+  const std::size_t room = a.if_at_most(BPF_REG_4, static_cast<std::int32_t>(wanted.ring_bytes - most));
+  a.set(BPF_REG_1, 1);
+  a.add_atomic64(BPF_REG_7, BPF_REG_1, head_of(offsetof(RingHead, lost)));
+  give_back(a);
+  a.leave();
+  a.land(room);
+  a.minus(BPF_REG_1, BPF_REG_3);
+  a.mask(BPF_REG_1, static_cast<std::int32_t>(wanted.ring_bytes - kLine));
+  a.move(BPF_REG_9, BPF_REG_7);
+  a.add_to(BPF_REG_9, BPF_REG_1);
+}
+
+void store_word(Assembler& a, std::size_t to, std::uint8_t from) {
+  a.store64(BPF_REG_9, of_slot(to), from);
+}
+
+// Of the socket that is passed.
+void write_socket(Assembler& a, const btf::Scheduler& types) {
+  a.load64(BPF_REG_1, BPF_REG_6, passed(0));
+  store_word(a, offsetof(CallSlot, subject), BPF_REG_1);
+  a.load16(BPF_REG_2, BPF_REG_1, static_cast<std::int16_t>(types.family));
+  a.store16(BPF_REG_9, of_slot(offsetof(CallSlot, family)), BPF_REG_2);
+  a.load16(BPF_REG_2, BPF_REG_1, static_cast<std::int16_t>(types.protocol));
+  a.store16(BPF_REG_9, of_slot(offsetof(CallSlot, protocol)), BPF_REG_2);
+}
+
+// r8 becomes the word at the user's address r8 + offset; the stack holds it and the word behind it.
+void dereference(Assembler& a, std::int32_t offset) {
+  a.move(BPF_REG_1, BPF_REG_10);
+  a.plus(BPF_REG_1, kBufferAt);
+  a.set(BPF_REG_2, 16);
+  a.move(BPF_REG_3, BPF_REG_8);
+  a.plus(BPF_REG_3, offset);
+  a.helper(kProbeReadUser);
+  a.load64(BPF_REG_8, BPF_REG_10, kBufferAt);
+}
+
+// The number and the arguments of the call that the current thread is in: r8 becomes the second one, r1 the
+// number.
+void write_call(Assembler& a) {
+  a.helper(kCurrentTask);
+  a.move(BPF_REG_1, BPF_REG_0);
+  a.helper(kTaskRegisters);
+  a.load64(BPF_REG_1, BPF_REG_0, kFirstOf);
+  store_word(a, offsetof(CallSlot, first), BPF_REG_1);
+  a.load64(BPF_REG_1, BPF_REG_0, kFourthOf);
+  store_word(a, offsetof(CallSlot, fourth), BPF_REG_1);
+  a.load64(BPF_REG_8, BPF_REG_0, kSecondOf);
+#if defined(__aarch64__)
+  a.load32(BPF_REG_1, BPF_REG_0, kNumberOf);
+#else
+  a.load64(BPF_REG_1, BPF_REG_0, kNumberOf);
+#endif
+  a.store32(BPF_REG_9, of_slot(offsetof(CallSlot, call)), BPF_REG_1);
+}
+
+// Copies the beginning of the buffer at r8 behind the slot; r6 is what the call's result was, and becomes how
+// many bytes these are: not more than the call moved, than fit into the buffer, and than are asked for.
+void write_payload(Assembler& a, std::uint32_t bytes) {
+  const std::size_t failed = a.if_above(BPF_REG_6, INT32_MAX);
+  const std::size_t nothing = a.if_zero(BPF_REG_6);
+  // The verifier wants the stack that is read to be written on every way.
+  a.store64_value(BPF_REG_10, kBufferAt, 0);
+  a.store64_value(BPF_REG_10, kBufferAt + 8, 0);
+  const std::size_t message[] = {a.if_is(BPF_REG_1, kMessagesCalls[0]), a.if_is(BPF_REG_1, kMessagesCalls[1])};
+  const std::size_t vector[] = {a.if_is(BPF_REG_1, kVectorCalls[0]), a.if_is(BPF_REG_1, kVectorCalls[1])};
+  const std::size_t plain = a.always();
+  for (const std::size_t one : message) a.land(one);
+  dereference(a, kVectorOf);
+  for (const std::size_t one : vector) a.land(one);
+  dereference(a, 0);
+  a.load64(BPF_REG_1, BPF_REG_10, kBufferAt + 8);  // the first buffer's size
+  const std::size_t fits = a.if_less(BPF_REG_6, BPF_REG_1);
+  a.move(BPF_REG_6, BPF_REG_1);
+  a.land(fits);
+  a.land(plain);
+  const std::size_t few = a.if_at_most(BPF_REG_6, static_cast<std::int32_t>(bytes));
+  a.set(BPF_REG_6, static_cast<std::int32_t>(bytes));
+  a.land(few);
+  a.move(BPF_REG_1, BPF_REG_9);
+  a.plus(BPF_REG_1, of_slot(sizeof(CallSlot)));
+  a.move(BPF_REG_2, BPF_REG_6);
+  a.move(BPF_REG_3, BPF_REG_8);
+  a.helper(kProbeReadUser);
+  const std::size_t read = a.if_zero(BPF_REG_0);
+  a.land(failed);
+  a.land(nothing);
+  a.set(BPF_REG_6, 0);
+  a.land(read);
+}
+
+// r6 bytes lie behind the slot.
+void submit_call(Assembler& a, std::uint32_t event) {
+  a.store32(BPF_REG_9, of_slot(offsetof(CallSlot, captured)), BPF_REG_6);
+  a.plus(BPF_REG_6, static_cast<std::int32_t>(sizeof(CallSlot) + kLine - 1));
+  a.mask(BPF_REG_6, -static_cast<std::int32_t>(kLine));
+  a.store16(BPF_REG_9, of_slot(offsetof(CallSlot, bytes)), BPF_REG_6);
+  a.set(BPF_REG_1, static_cast<std::int32_t>(event));
+  a.store16(BPF_REG_9, of_slot(offsetof(CallSlot, event)), BPF_REG_1);
+  a.load64(BPF_REG_1, BPF_REG_7, head_of(offsetof(RingHead, head)));
+  a.add_to(BPF_REG_6, BPF_REG_1);
+  a.publish64(BPF_REG_7, head_of(offsetof(RingHead, head)), BPF_REG_6);
+  give_back(a);
+  a.leave();
+}
+
+}  // namespace
+
+std::vector<bpf_insn> call_program(const CallProgram& wanted, const btf::Scheduler& types) {
+  Assembler a;
+  a.move(BPF_REG_6, BPF_REG_1);
+  if (wanted.sampling >= 0) leave_unsampled(a, wanted.sampling);
+  leave_stranger(a, wanted.processes);
+  take_ring(a, wanted);
+  find_room(a, wanted);
+  a.helper(kKtime);
+  store_word(a, offsetof(CallSlot, time_ns), BPF_REG_0);
+  store_word(a, offsetof(CallSlot, pid_tgid), BPF_REG_8);
+  if (wanted.what == Typed::kFault) {
+    a.load64(BPF_REG_1, BPF_REG_6, passed(0));
+    store_word(a, offsetof(CallSlot, subject), BPF_REG_1);
+    a.load64(BPF_REG_1, BPF_REG_6, passed(1));
+    a.load64(BPF_REG_1, BPF_REG_1, kInstructionOf);
+    store_word(a, offsetof(CallSlot, first), BPF_REG_1);
+    a.load64(BPF_REG_1, BPF_REG_6, passed(2));
+    store_word(a, offsetof(CallSlot, fourth), BPF_REG_1);
+  } else {
+    write_socket(a, types);
+  }
+  if (wanted.what != Typed::kTransfer) {
+    a.set(BPF_REG_6, 0);
+    submit_call(a, wanted.event);
+    return a.code();
+  }
+  a.load64(BPF_REG_1, BPF_REG_6, passed(2));
+  a.store32(BPF_REG_9, of_slot(offsetof(CallSlot, flags)), BPF_REG_1);
+  a.load64(BPF_REG_6, BPF_REG_6, passed(1));
+  a.move32(BPF_REG_6, BPF_REG_6);
+  a.store32(BPF_REG_9, of_slot(offsetof(CallSlot, result)), BPF_REG_6);
+  write_call(a);
+  if (wanted.payload_bytes > 0)
+    write_payload(a, wanted.payload_bytes);
+  else
+    a.set(BPF_REG_6, 0);
+  submit_call(a, wanted.event);
+  return a.code();
+}
+
+}  // namespace latlab::system::bpf

@@ -1,0 +1,183 @@
+#include "system/bpf_kept.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "system/bpf_program.hpp"
+#include "system/cpu_rings.hpp"
+
+namespace latlab::system {
+namespace {
+
+// How long a descriptor that was told isn't told again: its number may be another one's by then.
+constexpr std::uint64_t kAgainNs = 200'000'000;
+constexpr std::int64_t kMostDescriptor = 1LL << 20U;
+constexpr std::size_t kStateAt = 3;  // of a switch's places
+
+// The registers that a row keeps, from those that were copied.
+void keep_registers(const std::uint8_t* from, std::vector<std::int64_t>& to) {
+  std::int64_t row[kBpfRegisters] = {-1, 0, 0};
+#if defined(__x86_64__)
+  std::int64_t all[bpf::kRegisterBytes / 8];
+  std::memcpy(all, from, sizeof(all));
+  row[kBpfCall] = all[8];
+  row[kBpfFirst] = all[7];
+  row[kBpfFourth] = all[0];
+#elif defined(__aarch64__)
+  std::int64_t all[bpf::kRegisterBytes / 8];
+  std::memcpy(all, from, sizeof(all));
+  row[kBpfCall] = static_cast<std::int32_t>(all[34]);
+  row[kBpfFirst] = all[33];
+  row[kBpfFourth] = all[2];
+#else
+  static_cast<void>(from);
+#endif
+  to.insert(to.end(), row, row + kBpfRegisters);
+}
+
+template <class Value>
+Value value_at(const BpfSamples& samples, std::size_t place) {
+  Value out{};
+  std::memcpy(&out, samples.raw.data() + samples.raw.size() - samples.raw_bytes.back() + place, sizeof(out));
+  return out;
+}
+
+}  // namespace
+
+BpfKept::BpfKept(std::vector<BpfEvent> events, std::size_t most_bytes,
+                 std::vector<std::int32_t> watched_calls)
+    : events_(std::move(events)), most_bytes_(most_bytes), counts_(events_.size()) {
+  for (const std::int32_t call : watched_calls) {
+    if (call < 0) continue;
+    watched_.resize(std::max(watched_.size(), static_cast<std::size_t>(call) + 1));
+    watched_[static_cast<std::size_t>(call)] = true;
+  }
+  clear();
+}
+
+void BpfKept::keep(const std::uint8_t* record, std::size_t bytes) {
+  bpf::RecordHead head{};
+  if (bytes < sizeof(head)) return;
+  std::memcpy(&head, record, sizeof(head));
+  if (head.event >= events_.size()) return;
+  const BpfEvent& event = events_[head.event];
+  const bool has_registers = event.registers && with_registers;
+  const std::size_t payload = has_registers && event.payload_bytes > 0 ? event.payload_bytes + 8U : 0;
+  const std::size_t before = sizeof(head) + (has_registers ? bpf::kRegisterBytes : 0) + payload;
+  if (bytes < before + event.raw_bytes) return;
+  const std::size_t room =
+      sizeof(head) + event.raw_bytes + payload + (has_registers ? kBpfRegisters * 8 : 0);
+  if (!has_room(room)) return;
+  BpfSamples& samples = kept_[head.event];
+  samples.time_ns.push_back(head.time_ns);
+  samples.cpu.push_back(static_cast<std::int32_t>(head.cpu));
+  samples.pid.push_back(static_cast<std::int32_t>(head.pid_tgid >> 32U));
+  samples.tid.push_back(static_cast<std::int32_t>(head.pid_tgid & 0xFFFFFFFFU));
+  samples.raw_bytes.push_back(event.raw_bytes);
+  samples.raw.insert(samples.raw.end(), record + before, record + before + event.raw_bytes);
+  if (event.reports > 0) samples.context.push_back(static_cast<std::int64_t>(head.context));
+  if (has_registers) keep_registers(record + sizeof(head), samples.registers);
+  if (payload > 0)
+    samples.payload.insert(samples.payload.end(), record + before - payload, record + before);
+  note(event, samples);
+}
+
+void BpfKept::keep(std::int32_t cpu, const bpf::Slot& slot, bpf::Typed what) {
+  // A record that no program of ours wrote: who else has the memory may spoil it, and not end us.
+  const std::size_t least = what == bpf::Typed::kSwitch ? sizeof(bpf::SwitchSlot) : sizeof(bpf::Slot);
+  if (slot.event >= events_.size() || what == bpf::Typed::kNone || what == bpf::Typed::kInterrupt ||
+      slot.bytes < least || (!bpf::is_call(what) && slot.bytes != least)) {
+    ++dropped_;
+    return;
+  }
+  const BpfEvent& event = events_[slot.event];
+  const std::size_t payload = event.payload_bytes > 0 ? event.payload_bytes + 8U : 0;
+  if (!has_room(sizeof(bpf::RecordHead) + event.raw_bytes + payload +
+                (event.registers ? kBpfRegisters * 8 : 0)))
+    return;
+  BpfSamples& samples = kept_[slot.event];
+  if (bpf::is_call(what))
+    append(what, reinterpret_cast<const bpf::CallSlot&>(slot), cpu, event, samples);
+  else
+    append(slot, cpu, event, samples);
+  note(event, samples);
+}
+
+bool BpfKept::has_room(std::size_t bytes) {
+  if (kept_bytes_ + bytes > most_bytes_) {
+    ++dropped_;
+    return false;
+  }
+  kept_bytes_ += bytes;
+  return true;
+}
+
+bool BpfKept::is_watched(std::int64_t call) const {
+  return call >= 0 && static_cast<std::size_t>(call) < watched_.size() &&
+         watched_[static_cast<std::size_t>(call)];
+}
+
+// Of the row that came last.
+void BpfKept::note(const BpfEvent& event, const BpfSamples& samples) {
+  if (event.adopts_at > 0)
+    notes_.children.insert(notes_.children.end(),
+                           {samples.pid.back(), value_at<std::int32_t>(samples, event.adopts_at)});
+  if (event.counted)
+    ++counts_[static_cast<std::size_t>(&event - events_.data())][value_at<std::uint64_t>(samples, event.key_at)];
+  if (!event.registers || samples.registers.empty()) return;
+  const std::int64_t* registers = samples.registers.data() + samples.registers.size() - kBpfRegisters;
+  // Of a switch only what the thread waits for.
+  if (event.places.size() == kSwitchPlaces &&
+      ((value_at<std::int64_t>(samples, event.places[kStateAt]) & 0xFF) == 0 ||
+       !is_watched(registers[kBpfCall])))
+    return;
+  note_descriptor(samples.pid.back(), registers[kBpfFirst], samples.time_ns.back());
+}
+
+void BpfKept::note_descriptor(std::int32_t pid, std::int64_t descriptor, std::uint64_t time_ns) {
+  if (descriptor < 0 || descriptor >= kMostDescriptor) return;
+  if (time_ns - noted_since_ns_ > kAgainNs) {
+    noted_since_ns_ = time_ns;
+    noted_.clear();
+    last_noted_ = 0;
+  }
+  const std::uint64_t key =
+      (static_cast<std::uint64_t>(static_cast<std::uint32_t>(pid)) << 32U) | static_cast<std::uint64_t>(descriptor);
+  if (key == last_noted_) return;
+  last_noted_ = key;
+  if (noted_.insert(key).second) notes_.descriptors.insert(notes_.descriptors.end(), {pid, static_cast<std::int32_t>(descriptor)});
+}
+
+std::vector<BpfSamples> BpfKept::take() {
+  std::vector<BpfSamples> out = std::move(kept_);
+  clear();
+  return out;
+}
+
+BpfNotes BpfKept::notes() {
+  return std::exchange(notes_, {});
+}
+
+std::vector<BpfCounts> BpfKept::counts() {
+  std::vector<BpfCounts> out(events_.size());
+  for (std::size_t i = 0; i < events_.size(); ++i) {
+    for (const auto& [key, count] : counts_[i]) {
+      out[i].keys.push_back(key);
+      out[i].counts.push_back(count);
+    }
+    counts_[i].clear();
+  }
+  return out;
+}
+
+void BpfKept::clear() {
+  kept_.assign(events_.size(), {});
+  for (std::size_t i = 0; i < events_.size(); ++i) {
+    kept_[i].stride = events_[i].raw_bytes;
+    kept_[i].payload_stride = events_[i].payload_bytes > 0 ? events_[i].payload_bytes + 8U : 0;
+  }
+  kept_bytes_ = 0;
+}
+
+}  // namespace latlab::system
