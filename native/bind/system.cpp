@@ -148,8 +148,8 @@ NB_MODULE(system, m) {
           },
           "event_ids"_a, "raw_bytes"_a, "registers"_a, "payload_bytes"_a, "length_at"_a, "chosen"_a,
           "key_at"_a, "keeps_at"_a, "word_at"_a, "clears"_a, "untimed"_a, "adopts_at"_a, "reports"_a,
-          "typed"_a, "places"_a, "counted"_a, "watched_calls"_a, "stacks"_a = std::vector<int>(), "ring_bytes"_a = 1U << 25U,
-          "most_bytes"_a = 1ULL << 30U)
+          "typed"_a, "places"_a, "counted"_a, "watched_calls"_a, "stacks"_a = std::vector<int>(),
+          "ring_bytes"_a = 1U << 25U, "most_bytes"_a = 1ULL << 30U)
       .def("start", &BpfTrace::start)
       .def("stop", &BpfTrace::stop, nb::call_guard<nb::gil_scoped_release>())
       .def("lost", &BpfTrace::lost)

@@ -111,7 +111,7 @@ def seen() -> tuple[Events, Events, set[int]]:
     return new, old, own
 
 
-@pytest.mark.parametrize("name", [SWITCH, WAKING, MOVE])
+@pytest.mark.parametrize("name", [SWITCH, WAKING, MOVE, FORK])
 def test_both_ways_give_the_same_rows_in_the_same_order(
     seen: tuple[Events, Events, set[int]], name: str
 ) -> None:

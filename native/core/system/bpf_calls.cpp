@@ -26,7 +26,7 @@ constexpr std::int16_t kNumberOf = 0, kFirstOf = 0, kSecondOf = 0, kFourthOf = 0
 constexpr std::int32_t kVectorCalls[] = {-1, -1};
 constexpr std::int32_t kMessagesCalls[] = {-1, -1};
 #endif
-constexpr std::int32_t kVectorOf = 16;  // struct msghdr: its buffers
+constexpr std::int32_t kVectorOf = 16;   // struct msghdr: its buffers
 constexpr std::int16_t kBufferAt = -32;  // on the stack: two words that `dereference` reads
 
 constexpr std::int16_t head_of(std::size_t offset) {
@@ -165,7 +165,8 @@ void write_payload(Assembler& a, std::uint32_t bytes) {
   // The verifier wants the stack that is read to be written on every way.
   a.store64_value(BPF_REG_10, kBufferAt, 0);
   a.store64_value(BPF_REG_10, kBufferAt + 8, 0);
-  const std::size_t message[] = {a.if_is(BPF_REG_1, kMessagesCalls[0]), a.if_is(BPF_REG_1, kMessagesCalls[1])};
+  const std::size_t message[] = {a.if_is(BPF_REG_1, kMessagesCalls[0]),
+                                 a.if_is(BPF_REG_1, kMessagesCalls[1])};
   const std::size_t vector[] = {a.if_is(BPF_REG_1, kVectorCalls[0]), a.if_is(BPF_REG_1, kVectorCalls[1])};
   const std::size_t plain = a.always();
   for (const std::size_t one : message) a.land(one);
@@ -212,14 +213,29 @@ void submit_call(Assembler& a, std::uint32_t event) {
 std::vector<bpf_insn> call_program(const CallProgram& wanted, const btf::Scheduler& types) {
   Assembler a;
   a.move(BPF_REG_6, BPF_REG_1);
+  if (wanted.what == Typed::kFork && wanted.processes >= 0) {
+    a.load64(BPF_REG_1, BPF_REG_6, passed(1));
+    a.load32(BPF_REG_9, BPF_REG_1, static_cast<std::int16_t>(types.pid));
+    adopt(a, wanted.processes);
+  }
   if (wanted.sampling >= 0) leave_unsampled(a, wanted.sampling);
-  leave_stranger(a, wanted.processes);
+  leave_stranger(a, wanted.what == Typed::kFork ? -1 : wanted.processes);
   take_ring(a, wanted);
   find_room(a, wanted);
   a.helper(kKtime);
   store_word(a, offsetof(CallSlot, time_ns), BPF_REG_0);
   store_word(a, offsetof(CallSlot, pid_tgid), BPF_REG_8);
-  if (wanted.what == Typed::kFault) {
+  if (wanted.what == Typed::kFork) {
+    a.load64(BPF_REG_1, BPF_REG_6, passed(1));
+    a.load32(BPF_REG_2, BPF_REG_1, static_cast<std::int16_t>(types.pid));
+    store_word(a, offsetof(CallSlot, subject), BPF_REG_2);
+    a.load64(BPF_REG_1, BPF_REG_6, passed(0));
+    for (const std::size_t part : {offsetof(CallSlot, first), offsetof(CallSlot, fourth)}) {
+      a.load64(BPF_REG_2, BPF_REG_1,
+               static_cast<std::int16_t>(types.comm + part - offsetof(CallSlot, first)));
+      store_word(a, part, BPF_REG_2);
+    }
+  } else if (wanted.what == Typed::kFault) {
     a.load64(BPF_REG_1, BPF_REG_6, passed(0));
     store_word(a, offsetof(CallSlot, subject), BPF_REG_1);
     a.load64(BPF_REG_1, BPF_REG_6, passed(1));

@@ -2,10 +2,10 @@
 // Threads: the programs run in the kernel, on any thread, also inside of each other. See RingHead
 // (bpf_scheduler.hpp) for what they and the reader of a ring share.
 //
-// BPF programs on what goes in and out of sockets, on arrivals in their queues, and on page faults, which get
-// the kernel's arguments as they are. Unlike the scheduler's they run where interrupts come: a ring is taken
-// by exchanging `busy`, and who finds it taken writes into the CPU's second one. So a call, an arrival that
-// interrupts it, and nothing third, have room at once.
+// BPF programs on what goes in and out of sockets, on arrivals in their queues, on page faults and on forks,
+// which get the kernel's arguments as they are. Unlike the scheduler's they run where interrupts come: a ring
+// is taken by exchanging `busy`, and who finds it taken writes into the CPU's second one. So a call, an
+// arrival that interrupts it, and nothing third, have room at once.
 #pragma once
 
 #include <linux/bpf.h>
@@ -19,12 +19,12 @@
 
 namespace latlab::system::bpf {
 
-// Begins as Slot does, so that the reader of a ring needs no more; `captured` bytes of what the call moved lie
-// behind it, and it ends with a whole line.
+// Begins as Slot does, so that the reader of a ring needs no more; `captured` bytes of what the call moved
+// lie behind it, and it ends with a whole line.
 struct CallSlot {
   std::uint64_t time_ns;   // CLOCK_MONOTONIC
   std::uint64_t pid_tgid;  // of the current task: process << 32 | thread
-  std::uint64_t subject;   // the socket, or the address that was missing
+  std::uint64_t subject;   // the socket, the address that was missing, or the child
   std::uint16_t event;     // index in the request
   std::uint16_t bytes;
   std::int32_t result;  // of a call
@@ -32,7 +32,9 @@ struct CallSlot {
   std::int32_t flags;  // of a call
   std::int32_t call;   // its number
   std::uint32_t captured;
-  std::int64_t first, fourth;  // its arguments; of a fault the instruction, and the error code
+  // Its arguments; of a fault the instruction, and the error code; of a fork the parent's name, which is the
+  // child's, too.
+  std::int64_t first, fourth;
 };
 static_assert(sizeof(CallSlot) == kLine && offsetof(CallSlot, event) == offsetof(Slot, event) &&
               offsetof(CallSlot, bytes) == offsetof(Slot, bytes));
@@ -48,8 +50,8 @@ struct CallProgram {
   int counters = -1;  // where an event is counted for which no ring was free
   std::uint32_t event = 0;
   std::uint32_t payload_bytes = 0;  // at most so many are captured, a multiple of 8, up to kMostCaptured
-  int processes = -1;               // of these alone; -1: of all
-  int sampling = -1;                // by the socket; -1: all are wanted
+  int processes = -1;  // of these alone; -1: of all; of a fork those whose children become wanted
+  int sampling = -1;   // by the socket; -1: all are wanted
 };
 std::vector<bpf_insn> call_program(const CallProgram& wanted, const btf::Scheduler& types);
 

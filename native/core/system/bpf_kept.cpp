@@ -66,8 +66,7 @@ void BpfKept::keep(const std::uint8_t* record, std::size_t bytes) {
   const std::size_t payload = has_registers && event.payload_bytes > 0 ? event.payload_bytes + 8U : 0;
   const std::size_t before = sizeof(head) + (has_registers ? bpf::kRegisterBytes : 0) + payload;
   if (bytes < before + event.raw_bytes) return;
-  const std::size_t room =
-      sizeof(head) + event.raw_bytes + payload + (has_registers ? kBpfRegisters * 8 : 0);
+  const std::size_t room = sizeof(head) + event.raw_bytes + payload + (has_registers ? kBpfRegisters * 8 : 0);
   if (!has_room(room)) return;
   BpfSamples& samples = kept_[head.event];
   samples.time_ns.push_back(head.time_ns);
@@ -78,8 +77,7 @@ void BpfKept::keep(const std::uint8_t* record, std::size_t bytes) {
   samples.raw.insert(samples.raw.end(), record + before, record + before + event.raw_bytes);
   if (event.reports > 0) samples.context.push_back(static_cast<std::int64_t>(head.context));
   if (has_registers) keep_registers(record + sizeof(head), samples.registers);
-  if (payload > 0)
-    samples.payload.insert(samples.payload.end(), record + before - payload, record + before);
+  if (payload > 0) samples.payload.insert(samples.payload.end(), record + before - payload, record + before);
   note(event, samples);
 }
 
@@ -124,7 +122,8 @@ void BpfKept::note(const BpfEvent& event, const BpfSamples& samples) {
     notes_.children.insert(notes_.children.end(),
                            {samples.pid.back(), value_at<std::int32_t>(samples, event.adopts_at)});
   if (event.counted)
-    ++counts_[static_cast<std::size_t>(&event - events_.data())][value_at<std::uint64_t>(samples, event.key_at)];
+    ++counts_[static_cast<std::size_t>(&event - events_.data())]
+             [value_at<std::uint64_t>(samples, event.key_at)];
   if (!event.registers || samples.registers.empty()) return;
   const std::int64_t* registers = samples.registers.data() + samples.registers.size() - kBpfRegisters;
   // Of a switch only what the thread waits for.
@@ -142,11 +141,12 @@ void BpfKept::note_descriptor(std::int32_t pid, std::int64_t descriptor, std::ui
     noted_.clear();
     last_noted_ = 0;
   }
-  const std::uint64_t key =
-      (static_cast<std::uint64_t>(static_cast<std::uint32_t>(pid)) << 32U) | static_cast<std::uint64_t>(descriptor);
+  const std::uint64_t key = (static_cast<std::uint64_t>(static_cast<std::uint32_t>(pid)) << 32U) |
+                            static_cast<std::uint64_t>(descriptor);
   if (key == last_noted_) return;
   last_noted_ = key;
-  if (noted_.insert(key).second) notes_.descriptors.insert(notes_.descriptors.end(), {pid, static_cast<std::int32_t>(descriptor)});
+  if (noted_.insert(key).second)
+    notes_.descriptors.insert(notes_.descriptors.end(), {pid, static_cast<std::int32_t>(descriptor)});
 }
 
 std::vector<BpfSamples> BpfKept::take() {

@@ -1,7 +1,8 @@
 // Threads: one at a time; BpfTrace's lock serialises the drain thread against who takes.
 //
-// What was drained of the rings of BPF programs: rows, until they are taken, and, for who looks meanwhile, which
-// descriptors, children and keys they name, so that nobody has to make columns of them many times a second.
+// What was drained of the rings of BPF programs: rows, until they are taken, and, for who looks meanwhile,
+// which descriptors, children and keys they name, so that nobody has to make columns of them many times a
+// second.
 #pragma once
 
 #include <cstddef>

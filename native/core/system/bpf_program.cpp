@@ -126,23 +126,6 @@ void find_process(Assembler& a, int processes) {
   look_up(a, processes);
 }
 
-// Of a fork by a wanted process: the child is wanted from its first call on.
-void adopt(Assembler& a, int processes, std::uint32_t child_at) {
-  find_process(a, processes);
-  const std::size_t stranger = a.if_zero(BPF_REG_0);
-  a.load32(BPF_REG_1, BPF_REG_6, static_cast<std::int16_t>(child_at));
-  a.store32(BPF_REG_10, -4, BPF_REG_1);
-  a.store32_value(BPF_REG_10, -8, 1);
-  a.map(BPF_REG_1, processes);
-  a.move(BPF_REG_2, BPF_REG_10);
-  a.plus(BPF_REG_2, -4);
-  a.move(BPF_REG_3, BPF_REG_10);
-  a.plus(BPF_REG_3, -8);
-  a.set(BPF_REG_4, BPF_ANY);
-  a.helper(kMapUpdate);
-  a.land(stranger);
-}
-
 // Of an interrupt that begins or ends: says so to those that come meanwhile, and counts how long it took.
 std::vector<bpf_insn> keeper(const Program& wanted) {
   const auto since_at = static_cast<std::int16_t>(kSinceAt + 8 * (wanted.keeps_at / 2));
@@ -198,7 +181,10 @@ std::vector<bpf_insn> program(const Program& wanted) {
   const std::int32_t behind = payload_at + (has_payload ? static_cast<std::int32_t>(payload_bytes) + 8 : 0);
   Assembler a;
   a.move(BPF_REG_6, BPF_REG_1);  // the tracepoint's record
-  if (adopts_at > 0) adopt(a, adopting, adopts_at);
+  if (adopts_at > 0) {
+    a.load32(BPF_REG_9, BPF_REG_6, static_cast<std::int16_t>(adopts_at));
+    adopt(a, adopting);
+  }
   if (sampling >= 0 && key_at > 0) {
     a.load32(BPF_REG_1, BPF_REG_6, static_cast<std::int16_t>(key_at));
     leave_unless_low(a, sampling);
@@ -267,6 +253,21 @@ std::vector<bpf_insn> program(const Program& wanted) {
 }
 
 }  // namespace
+
+void adopt(Assembler& a, int processes) {
+  find_process(a, processes);
+  const std::size_t stranger = a.if_zero(BPF_REG_0);
+  a.store32(BPF_REG_10, -4, BPF_REG_9);
+  a.store32_value(BPF_REG_10, -8, 1);
+  a.map(BPF_REG_1, processes);
+  a.move(BPF_REG_2, BPF_REG_10);
+  a.plus(BPF_REG_2, -4);
+  a.move(BPF_REG_3, BPF_REG_10);
+  a.plus(BPF_REG_3, -8);
+  a.set(BPF_REG_4, BPF_ANY);
+  a.helper(kMapUpdate);
+  a.land(stranger);
+}
 
 void leave_unless_low(Assembler& a, int sampling) {
   a.map_value(BPF_REG_3, sampling);

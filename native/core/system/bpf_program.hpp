@@ -50,6 +50,8 @@ inline constexpr std::uint64_t kSpread = 0x9E3779B97F4A7C15;  // 2^64 by the gol
 class Assembler;
 // Leaves, unless the key whose lower half is in r1 is wanted.
 void leave_unless_low(Assembler& a, int sampling);
+// Of a fork by a wanted process: the child whose number is in r9 is wanted from its first call on.
+void adopt(Assembler& a, int processes);
 // A map of so many values of so many bytes, which this process maps too: see bpf_scheduler.hpp.
 int make_rings(std::size_t bytes, std::uint32_t count);
 // A map of one value a CPU, which no reader sees: a word of the interrupts that it is in, 16 bits each; how

@@ -244,6 +244,7 @@ Typed typed(std::string_view tracepoint, std::string_view arguments) {
   if (tracepoint == "sched_migrate_task" && arguments == "ti") return Typed::kMove;
   for (const char* one : {"sock_send_length", "sock_recv_length"})
     if (tracepoint == one && arguments == "pii") return Typed::kTransfer;
+  if (tracepoint == "sched_process_fork" && arguments == "tt") return Typed::kFork;
   if (tracepoint == "sk_data_ready" && arguments == "p") return Typed::kArrival;
   for (const char* one : {"page_fault_user", "page_fault_kernel"})
     if (tracepoint == one && arguments == "ipi") return Typed::kFault;

@@ -61,9 +61,9 @@ inline constexpr std::size_t kRingData = 2 * kLine;  // behind the head
 // line.
 inline constexpr std::size_t kRingMore = 4096;
 
-enum class Typed { kNone, kSwitch, kWaking, kMove, kInterrupt, kTransfer, kArrival, kFault };
+enum class Typed { kNone, kSwitch, kWaking, kMove, kInterrupt, kTransfer, kArrival, kFault, kFork };
 constexpr bool is_call(Typed what) {  // of bpf_calls.hpp
-  return what == Typed::kTransfer || what == Typed::kArrival || what == Typed::kFault;
+  return what == Typed::kTransfer || what == Typed::kArrival || what == Typed::kFault || what == Typed::kFork;
 }
 // How a tracepoint is read that passes these arguments (btf.hpp); kNone if it is another one, or if a kernel
 // passes something else.

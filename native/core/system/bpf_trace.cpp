@@ -107,7 +107,7 @@ struct BpfTrace::State {
     if (interrupt ? event.keeps_at < 0 : !fits(what, event)) return;
     const std::uint32_t type = found->second.type;
     try {
-      Descriptor program(interrupt             ? load_interrupt(event, type)
+      Descriptor program(interrupt            ? load_interrupt(event, type)
                          : bpf::is_call(what) ? load_call(what, index, *task, type)
                                               : load_scheduler(what, index, *task, type));
       Descriptor attached(bpf::attach(program.get()));
@@ -138,7 +138,7 @@ struct BpfTrace::State {
                                   counters.get(),
                                   index,
                                   event.payload_bytes,
-                                  event.chosen ? processes.get() : -1,
+                                  event.chosen || event.adopts_at > 0 ? processes.get() : -1,
                                   event.key_at > 0 ? sampling.get() : -1};
     return bpf::load(bpf::call_program(wanted, types), type);
   }

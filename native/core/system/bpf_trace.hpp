@@ -9,9 +9,9 @@
 // every one. It also reads, at a switch, the system call that the leaving thread is in, so that system calls
 // which don't block cost nothing. No compiler, no library and no BTF of ours is needed: see bpf_program.cpp.
 //
-// The scheduler's events, which are as frequent as switches, and what goes in and out of sockets are read from
-// the kernel's own tracepoints where the kernel describes its types (btf.hpp): perf's make a record first, and
-// one lock serves all CPUs' rings of BPF. See bpf_scheduler.hpp and bpf_calls.hpp.
+// The scheduler's events, which are as frequent as switches, and what goes in and out of sockets are read
+// from the kernel's own tracepoints where the kernel describes its types (btf.hpp): perf's make a record
+// first, and one lock serves all CPUs' rings of BPF. See bpf_scheduler.hpp and bpf_calls.hpp.
 #pragma once
 
 #include <cstddef>
@@ -95,8 +95,8 @@ class BpfTrace {
   // From now on events that are `chosen` come from this process, too.
   void add_process(std::uint32_t pid);
   // From now on only about below / 2^32 of the keys, always the same ones: those whose hash, the upper half
-  // of (the key's lower half ^ salt) * 2^64 by the golden ratio, is less. A store to memory that the programs read, and no
-  // system call.
+  // of (the key's lower half ^ salt) * 2^64 by the golden ratio, is less. A store to memory that the programs
+  // read, and no system call.
   void sample(std::uint64_t below);
   std::uint64_t salt() const;
 

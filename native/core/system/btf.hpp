@@ -46,8 +46,8 @@ class Types {
   std::size_t strings_ = 0, strings_end_ = 0;
 };
 
-// Of `task_struct`, in bytes, and the tracepoints' types; of `sock`, 0 where it isn't told, and tracepoints that
-// pass a socket are none of them then.
+// Of `task_struct`, in bytes, and the tracepoints' types; of `sock`, 0 where it isn't told, and tracepoints
+// that pass a socket are none of them then.
 struct Scheduler {
   std::uint32_t pid = 0, tgid = 0, comm = 0, prio = 0, exit_state = 0, cpu = 0;
   std::uint32_t family = 0, protocol = 0;

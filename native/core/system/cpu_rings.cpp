@@ -78,8 +78,10 @@ bool fits(bpf::Typed what, const BpfEvent& event) {
   const bool chooses = !call && (event.chosen || event.key_at > 0);
   const bool transfer = what == bpf::Typed::kTransfer;
   const bool more = (event.payload_bytes > 0 && !transfer) ||
-                    (event.registers && what != bpf::Typed::kSwitch && !transfer) || (call && event.reports > 0);
-  if (chooses || more || event.adopts_at > 0 || event.keeps_at >= 0 || event.payload_bytes > bpf::kMostCaptured)
+                    (event.registers && what != bpf::Typed::kSwitch && !transfer) ||
+                    (call && event.reports > 0);
+  if (chooses || more || (event.adopts_at > 0 && what != bpf::Typed::kFork) || event.keeps_at >= 0 ||
+      event.payload_bytes > bpf::kMostCaptured)
     return false;
   std::vector<std::uint32_t> sizes;
   if (what == bpf::Typed::kSwitch) sizes = {16, 4, 4, 8, 16, 4, 4};
@@ -88,6 +90,7 @@ bool fits(bpf::Typed what, const BpfEvent& event) {
   if (what == bpf::Typed::kTransfer) sizes = {8, 2, 2, 4, 4};
   if (what == bpf::Typed::kArrival) sizes = {8, 2, 2};
   if (what == bpf::Typed::kFault) sizes = {8, 8, 8};
+  if (what == bpf::Typed::kFork) sizes = {16, 4, 16, 4};
   if (sizes.empty() || sizes.size() != event.places.size()) return false;
   for (std::size_t i = 0; i < sizes.size(); ++i)
     if (event.places[i] > event.raw_bytes || sizes[i] > event.raw_bytes - event.places[i]) return false;
@@ -128,6 +131,16 @@ void append(bpf::Typed what, const bpf::CallSlot& slot, std::int32_t cpu, const 
     if (event.places[field] == 0) return;
     std::memcpy(to.raw.data() + row + event.places[field], &value, sizeof(value));
   };
+  if (what == bpf::Typed::kFork) {
+    char name[2 * sizeof(slot.first)];
+    std::memcpy(name, &slot.first, sizeof(slot.first));
+    std::memcpy(name + sizeof(slot.first), &slot.fourth, sizeof(slot.fourth));
+    put(0, name);
+    put(1, static_cast<std::int32_t>(slot.pid_tgid & 0xFFFFFFFFU));
+    put(2, name);
+    put(3, static_cast<std::int32_t>(slot.subject));
+    return;
+  }
   put(0, slot.subject);
   if (what == bpf::Typed::kFault) {
     put(1, slot.first);

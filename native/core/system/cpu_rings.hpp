@@ -1,6 +1,7 @@
 // Threads: one owner. Programs in the kernel write what it reads, see bpf_scheduler.hpp: RingHead.
 //
-// The reading side of the rings that the BPF programs on the kernel's own tracepoints write, one a CPU or more.
+// The reading side of the rings that the BPF programs on the kernel's own tracepoints write, one a CPU or
+// more.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +20,8 @@ class CpuRings {
   CpuRings(const CpuRings&) = delete;
   CpuRings& operator=(const CpuRings&) = delete;
 
-  // About so many bytes for all of them together, so many rings each CPU; the second time does nothing. Throws
-  // std::system_error.
+  // About so many bytes for all of them together, so many rings each CPU; the second time does nothing.
+  // Throws std::system_error.
   void open(std::size_t all_bytes, std::uint32_t each_cpu = 1);
   int map() const { return map_; }
   std::uint32_t cpus() const { return cpus_; }
@@ -69,9 +70,10 @@ void CpuRings::drain(Take take) {
 
 // Whether the event wants nothing else than such a tracepoint gives, and has places for that: a switch
 // prev_comm, prev_pid, prev_prio, prev_state, next_comm, next_pid, next_prio; a wake-up comm, pid, prio,
-// target_cpu; a move comm, pid, prio, orig_cpu, dest_cpu; a call on a socket sk, family, protocol, ret, flags;
-// an arrival skaddr, family, protocol; a fault address, ip, error_code. A place of 0: the record has this one
-// elsewhere, and it is left out.
+// target_cpu; a move comm, pid, prio, orig_cpu, dest_cpu; a call on a socket sk, family, protocol, ret,
+// flags; an arrival skaddr, family, protocol; a fault address, ip, error_code; a fork parent_comm,
+// parent_pid, child_comm, child_pid. A place of 0: the record has
+// this one elsewhere, and it is left out.
 bool fits(bpf::Typed what, const BpfEvent& event);
 inline constexpr std::size_t kSwitchPlaces = 7;
 // Adds the slot as the row that perf's tracepoint would have given.

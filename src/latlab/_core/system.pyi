@@ -32,7 +32,7 @@ class PerfTrace:
 class BpfTrace:
     """Tracepoints of all CPUs by BPF programs."""
 
-    def __init__(self, event_ids: Sequence[int], raw_bytes: Sequence[int], registers: Sequence[bool], payload_bytes: Sequence[int], length_at: Sequence[int], chosen: Sequence[bool], key_at: Sequence[int], keeps_at: Sequence[int], word_at: Sequence[int], clears: Sequence[bool], untimed: Sequence[int], adopts_at: Sequence[int], reports: Sequence[int], typed: Sequence[str], places: Sequence[Sequence[int]], stacks: Sequence[int] = [], ring_bytes: int = 33554432, most_bytes: int = 1073741824) -> None: ...
+    def __init__(self, event_ids: Sequence[int], raw_bytes: Sequence[int], registers: Sequence[bool], payload_bytes: Sequence[int], length_at: Sequence[int], chosen: Sequence[bool], key_at: Sequence[int], keeps_at: Sequence[int], word_at: Sequence[int], clears: Sequence[bool], untimed: Sequence[int], adopts_at: Sequence[int], reports: Sequence[int], typed: Sequence[str], places: Sequence[Sequence[int]], counted: Sequence[bool], watched_calls: Sequence[int], stacks: Sequence[int] = [], ring_bytes: int = 33554432, most_bytes: int = 1073741824) -> None: ...
 
     def start(self) -> None: ...
 
@@ -60,6 +60,16 @@ class BpfTrace:
     @property
     def typed(self) -> list[int]:
         """Indices of the events that the kernel's own tracepoints give."""
+
+    def notes(self) -> tuple[Any, Any]:
+        """
+        Since the last time: process and descriptor of each call in turn, parent and child of each fork.
+        """
+
+    def counts(self) -> list[Any]:
+        """
+        Since the last time: of each event the keys, and how many came with each.
+        """
 
     def take(self) -> list[dict[str, Any]]:
         """

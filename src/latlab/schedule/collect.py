@@ -254,9 +254,7 @@ class Collector:
     def _forks(self, forks: np.ndarray[Any, Any]) -> None:
         with self._lock:
             children = [
-                child
-                for parent, child in forks.tolist()
-                if parent in self._pids and child not in self._pids
+                child for parent, child in forks.tolist() if parent in self._pids and child not in self._pids
             ]
         for child in children:
             self._add(child)  # a thread's number is harmless: no process has it

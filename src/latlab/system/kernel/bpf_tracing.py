@@ -36,6 +36,7 @@ _TYPED: dict[str, tuple[tuple[str, int], ...]] = {
         ("sock:sock_send_length", "sock:sock_recv_length"),
         (("sk", 8), ("family", 2), ("protocol", 2), ("ret", 4), ("flags", 4)),
     ),
+    "sched:sched_process_fork": (("parent_comm", 16), ("parent_pid", 4), ("child_comm", 16), ("child_pid", 4)),
     "sock:sk_data_ready": (("skaddr", 8), ("family", 2), ("protocol", 2)),
     **dict.fromkeys(
         ("exceptions:page_fault_user", "exceptions:page_fault_kernel"),
@@ -69,9 +70,9 @@ class BpfTracer:
             first one on, if those of its parent do.
         latest: once twice this many samples have come, only this many are kept, the latest, beside all of
             `always`; all are kept when it is None, or as soon as one of `whole` came.
-        typed: read the events of the scheduler, of interrupts, of sockets and of page faults from the kernel's
-            own tracepoints where that is possible, which costs the observed program less; the same columns
-            (of an arrival ``ip`` is 0).
+        typed: read the events of the scheduler, of interrupts, of sockets and of page faults from the
+            kernel's own tracepoints where that is possible, which costs the observed program less; the same
+            columns (of an arrival ``ip`` is 0).
         stacks: a sampler, which hasn't started, whose stacks of blocking threads are taken where the switches
             are read so.
         ring_bytes: for all CPUs together, a power of two; `most_bytes` is what is kept until it is taken.
@@ -206,12 +207,12 @@ class BpfTracer:
         return self._lost if self._trace is None else int(self._trace.lost())
 
     def notes(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """What came since the last time: process and descriptor of calls, parent and child of forks, row by row.
+        """Rows of what came since the last time: process and descriptor of calls; parent and child of forks.
 
-        A descriptor of an event with registers is told several times a second at most. Of the leaving thread's
-        call only those of `watched` are told. No columns are made: the program that is observed needs the CPU
-        itself. How many found no room isn't asked: bpf(2) suspends all programs on its CPU, and a thread that
-        is preempted in it would keep them suspended.
+        A descriptor of an event with registers is told several times a second at most; of the call in which
+        a thread leaves its CPU only one of `watched`. No columns are made: the program that is observed needs
+        the CPU itself. How many found no room isn't asked: bpf(2) suspends programs on its CPU, and a thread
+        that is preempted in it would keep them suspended.
         """
         if self._trace is None:
             return np.zeros((0, 2), np.int32), np.zeros((0, 2), np.int32)
