@@ -36,7 +36,12 @@ _TYPED: dict[str, tuple[tuple[str, int], ...]] = {
         ("sock:sock_send_length", "sock:sock_recv_length"),
         (("sk", 8), ("family", 2), ("protocol", 2), ("ret", 4), ("flags", 4)),
     ),
-    "sched:sched_process_fork": (("parent_comm", 16), ("parent_pid", 4), ("child_comm", 16), ("child_pid", 4)),
+    "sched:sched_process_fork": (
+        ("parent_comm", 16),
+        ("parent_pid", 4),
+        ("child_comm", 16),
+        ("child_pid", 4),
+    ),
     "sock:sk_data_ready": (("skaddr", 8), ("family", 2), ("protocol", 2)),
     **dict.fromkeys(
         ("exceptions:page_fault_user", "exceptions:page_fault_kernel"),
