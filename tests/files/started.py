@@ -11,6 +11,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pytest
+
+from latlab.cli import main
+
 
 def latlab(
     *arguments: str | Path, timeout: float | None = 60, **more: Any
@@ -18,6 +22,14 @@ def latlab(
     """Run the command line in a process of its own."""
     command = [sys.executable, "-m", "latlab", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout, **more)
+
+
+def called(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
+    """Run the command line in this process: its exit code, its stdout and its stderr."""
+    with pytest.raises(SystemExit) as left:
+        main([*map(str, arguments)])
+    out, err = capsys.readouterr()
+    return int(left.value.code or 0), out, err
 
 
 def as_user(user: int, work: Callable[[], object]) -> int:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.files.started import called
 
-from latlab.cli._main import main
 from latlab.errors import InputError, UsageError
 from latlab.market import generate
 
@@ -43,9 +43,8 @@ def test_the_command_writes_the_file_and_nothing_to_stdout(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "day.itch"
-    with pytest.raises(SystemExit) as left:
-        main(["market", "generate", "--messages", "100", "--symbols", "5", "-o", str(output)])
-    assert (left.value.code, capsys.readouterr().out) == (0, "")
+    code, out, _ = called(capsys, "market", "generate", "--messages", "100", "--symbols", "5", "-o", output)
+    assert (code, out) == (0, "")
     assert output.stat().st_size > 1000
 
 
@@ -55,10 +54,9 @@ def test_what_was_generated_and_its_statistics_are_told_to_machines(
     day, table = tmp_path / "day.itch", tmp_path / "day.csv"
 
     def told(*arguments: str) -> object:
-        with pytest.raises(SystemExit) as left:
-            main(["market", *arguments, "--json"])
-        assert left.value.code == 0
-        return json.loads(capsys.readouterr().out)
+        code, out, _ = called(capsys, "market", *arguments, "--json")
+        assert code == 0
+        return json.loads(out)
 
     made = told("generate", "--messages", "3000", "--symbols", "5", "--seed", "3", "-o", str(day))
     size = day.stat().st_size

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from market_oracle import slow_inside
+from tests.files.started import called
 
-from latlab.cli._main import main
 from latlab.errors import InputError, UsageError
 from latlab.market import census, depth, generate, inside, snapshot, trades
 
@@ -249,10 +249,8 @@ def test_a_torn_file_is_an_error_with_its_offset_and_keeps_what_came_before(
 ) -> None:
     torn = tmp_path / "torn.itch"
     torn.write_bytes(day.read_bytes()[:-3])
-    with pytest.raises(SystemExit) as left:
-        main(["market", "census", str(torn), "--json"])
-    out, err = capsys.readouterr()
-    assert left.value.code == 1
+    code, out, err = called(capsys, "market", "census", torn, "--json")
+    assert code == 1
     assert json.loads(out)["messages"] == 5_999
     assert len(err.splitlines()) == 1
     with pytest.raises(InputError, match="offset"):
@@ -270,10 +268,9 @@ def test_a_foreign_file_is_refused_in_one_line(
     tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "foreign").write_bytes(content)
-    with pytest.raises(SystemExit) as left:
-        main(["market", "inside", str(tmp_path / "foreign"), "-o", str(tmp_path / "out")])
-    assert left.value.code == 1
-    (said,) = capsys.readouterr().err.splitlines()
+    code, _, err = called(capsys, "market", "inside", tmp_path / "foreign", "-o", tmp_path / "out")
+    assert code == 1
+    (said,) = err.splitlines()
     assert "is empty" in said or "holds neither ITCH nor PITCH messages" in said
 
 
@@ -348,7 +345,6 @@ def test_a_symbol_that_the_input_has_not_is_told(
     day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outputs = ["-o", str(tmp_path / "out.txt"), "--symbols", "AAAA,NOPE"]
-    with pytest.raises(SystemExit) as left:
-        main(["market", "inside", str(day), *outputs])
-    assert left.value.code == 0
-    assert "no symbol NOPE in the input" in capsys.readouterr().err
+    code, _, err = called(capsys, "market", "inside", day, *outputs)
+    assert code == 0
+    assert "no symbol NOPE in the input" in err

@@ -23,6 +23,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 from market_framings import capture, mold
+from tests.files.started import called
 
 from latlab.cli._main import main
 from latlab.errors import InputError
@@ -156,11 +157,10 @@ def test_an_output_that_is_the_input_is_refused_and_nothing_is_touched(
     elif how == "hard":
         out.hardlink_to(file)
     options = [str(out) if o.startswith("OUT") else o for o in COMMANDS[command]]
-    with pytest.raises(SystemExit) as left:
-        main(["market", command, str(file), *options])
-    assert left.value.code == 2
+    code, _, err = called(capsys, "market", command, file, *options)
+    assert code == 2
     assert file.read_bytes() == data
-    assert "is the input" in capsys.readouterr().err
+    assert "is the input" in err
 
 
 def test_two_outputs_of_one_name_are_refused(day: Path, tmp_path: Path) -> None:
@@ -364,10 +364,9 @@ def test_what_can_not_be_done_is_one_clear_line(
     tmp_path: Path,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as left:
-        main(["market", options[0], str(day), *options[1:]])
-    assert left.value.code in (1, 2)
-    (line,) = capsys.readouterr().err.splitlines()
+    code, _, err = called(capsys, "market", options[0], day, *options[1:])
+    assert code in (1, 2)
+    (line,) = err.splitlines()
     assert says in line
 
 
@@ -405,17 +404,14 @@ def test_symbols_and_damage_are_told_where_there_is_nothing_else_to_tell(
 ) -> None:
     torn = tmp_path / "torn"
     torn.write_bytes(day.read_bytes()[:-5])
-    with pytest.raises(SystemExit) as left:
-        main(["market", "delay", str(day), str(torn), "--symbols", "NOPE", "--lenient"])
-    said = capsys.readouterr().err
-    assert left.value.code == 3
+    code, _, said = called(capsys, "market", "delay", day, torn, "--symbols", "NOPE", "--lenient")
+    assert code == 3
     assert "no symbol NOPE in the input" in said
     assert "the stream ends inside a message" in said
     out = str(tmp_path / "levels.csv")
-    with pytest.raises(SystemExit) as left:
-        main(["market", "snapshot", str(day), "--at", "10:00", "--symbols", "NOPE", "-o", out])
-    assert left.value.code == 0
-    assert "no symbol NOPE in the input" in capsys.readouterr().err
+    code, _, said = called(capsys, "market", "snapshot", day, "--at", "10:00", "--symbols", "NOPE", "-o", out)
+    assert code == 0
+    assert "no symbol NOPE in the input" in said
 
 
 @pytest.mark.parametrize("more", [(), ("--lenient",)])

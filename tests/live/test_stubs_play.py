@@ -8,19 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.files.started import called
 
 from latlab import stubs
-from latlab.cli import main
 from latlab.stubs.loads import calibrate as _calibrate
 from latlab.stubs.timelines import play as _play
 from latlab.stubs.timelines.actions import Action
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as left:
-        main(["stubs", *arguments])
-    out, err = capsys.readouterr()
-    return int(left.value.code or 0), out, err
+    return called(capsys, "stubs", *arguments)
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.files.started import called
 from tests.files.stub_spends import require_as_asked
 
-from latlab.cli import main
 from latlab.stubs import StudyPlan
 from latlab.stubs.studies import runner as _lab
 from latlab.stubs.studies import takes_over as _next
@@ -24,10 +24,7 @@ def cus(n):
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as left:
-        main(["stubs", *arguments])
-    out, err = capsys.readouterr()
-    return int(left.value.code or 0), out, err
+    return called(capsys, "stubs", *arguments)
 
 
 def of_work(capsys: pytest.CaptureFixture[str], command: str, *options: str) -> tuple[int, str, str]:

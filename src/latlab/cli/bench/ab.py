@@ -24,7 +24,7 @@ from latlab.cli.bench.options import (
     write_for_ci,
     write_reports,
 )
-from latlab.cli.kit.options import Seconds
+from latlab.cli.kit.options import Seconds, together
 from latlab.cli.kit.progress import is_watched
 from latlab.errors import ExitCode, SkippedError, UsageError
 from latlab.reports.json import document as json_of
@@ -51,7 +51,7 @@ def _measures(context: click.Context, parameter: click.Parameter, value: str) ->
 
 def judging(function: Any) -> Any:
     """What a verdict is over, and at what level."""
-    options = [
+    options = together(
         click.option("--effect", metavar="PERCENT", help="Smallest effect that matters, as 1% or 0.01."),
         click.option("--alpha", type=click.FloatRange(1e-9, 0.5), default=0.05, help="Significance level."),
         click.option(
@@ -60,10 +60,8 @@ def judging(function: Any) -> Any:
             callback=_measures,
             help="Measures that must agree to be equivalent: typical, mean, tail. A change of any is found.",
         ),
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return measuring(function)
+    )
+    return measuring(options(function))
 
 
 def budget(seconds: float, of_time: str, of_pairs: str) -> Callable[[Any], Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from latlab import words
-from latlab.cli.kit.options import CPUS, JSON, Seconds
+from latlab.cli.kit.options import CPUS, JSON, Seconds, together
 from latlab.errors import UsageError
 from latlab.model.bench import Settings
 
@@ -45,7 +45,7 @@ def recorder_of(
 
 def measuring(function: Function) -> Function:
     """How a process measures."""
-    options: list[Callable[[Function], Function]] = [
+    options = together(
         click.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="A fixture's parameter."),
         click.option("--size", type=int, help="The parameter `size`."),
         click.option("--iterations", type=click.IntRange(min=1), help="Measured iterations a process."),
@@ -93,10 +93,8 @@ def measuring(function: Function) -> Function:
         click.option(
             "--raw", type=click.Path(path_type=Path, dir_okay=False), help="Write raw results as CSV."
         ),
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return function
+    )
+    return options(function)
 
 
 def reporting(function: Function) -> Function:

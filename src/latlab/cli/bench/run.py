@@ -24,7 +24,7 @@ from latlab.cli.bench.options import (
     settings_of,
     write_for_ci,
 )
-from latlab.cli.kit.options import Seconds
+from latlab.cli.kit.options import Seconds, together
 from latlab.cli.kit.progress import say
 from latlab.errors import ExitCode, LatlabError, SkippedError, UsageError
 from latlab.reports.json import document as json_of
@@ -178,7 +178,7 @@ def _counts(context: click.Context, parameter: click.Parameter, value: str | Non
 
 
 def _running(function: Any) -> Any:
-    options = [
+    options = together(
         click.option("--seconds", type=Seconds(0.01), default=2.0, help="Time budget."),
         click.option("--processes", type=click.IntRange(min=1), help="Number of processes [default: 5]."),
         click.option("--csv", "as_csv", is_flag=True, help="Print lines of testcase,nanoseconds."),
@@ -195,8 +195,6 @@ def _running(function: Any) -> Any:
         ),
         click.option("--effect", metavar="PERCENT", help="Smallest effect that matters; 1% by default."),
         for_ci,
-    ]
-    options += [
         click.option(
             "--sizes",
             callback=_counts,
@@ -209,10 +207,8 @@ def _running(function: Any) -> Any:
             metavar="N,N,…",
             help="Values of `threads` to measure, on all CPUs without a priority.",
         ),
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return measuring(function)
+    )
+    return measuring(options(function))
 
 
 @click.command()

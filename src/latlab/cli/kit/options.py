@@ -30,9 +30,21 @@ __all__ = [
     "listening",
     "output",
     "renamed",
+    "together",
 ]
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def together(*options: Decorator) -> Decorator:
+    """Several options as one decorator; the help lists them in this order."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
 
 
 def json_option(text: str = "Print the result as JSON.") -> Decorator:
@@ -51,20 +63,13 @@ def listening(port: int, *, token: str, no_token: str) -> Decorator:
         port: by default.
         token, no_token: the help of these two.
     """
-    options = (
+    return together(
         click.option("--port", type=click.IntRange(0, 65535), default=port,
                      help="Port to listen on; 0 takes a free one."),
         click.option("--address", default="127.0.0.1", help="Address to listen on."),
         click.option("--token", help=token),
         click.option("--no-token", is_flag=True, help=no_token),
     )  # fmt: skip
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
 
 
 def _read_all_users(_ctx: click.Context, _param: click.Parameter, chosen: bool) -> None:

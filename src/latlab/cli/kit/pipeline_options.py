@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from latlab.cli.kit.options import JSON
+from latlab.cli.kit.options import JSON, together
 from latlab.errors import ExitCode
 from latlab.reports.json import dumps
 
@@ -29,7 +29,7 @@ def feed_and_output(command: str, slow_help: str) -> Callable[[Function], Functi
         slow_help: what --slow plants time in.
     """
     path = click.Path(path_type=Path)
-    options: list[Callable[[Function], Function]] = [
+    return together(
         click.option(
             "--input",
             "feed",
@@ -41,14 +41,7 @@ def feed_and_output(command: str, slow_help: str) -> Callable[[Function], Functi
             "-o", "--output", type=path, help=f"The recording's folder [default: runs/{command}-TIME]."
         ),
         JSON,
-    ]
-
-    def add(function: Function) -> Function:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return add
+    )
 
 
 def folder_of(command: str, output: Path | None) -> Path:

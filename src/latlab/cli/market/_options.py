@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latlab.cli.kit.options import JSON, Duration
+from latlab.cli.kit.options import JSON, Duration, together
 from latlab.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -108,9 +108,7 @@ def selecting(
             return function(chosen=chosen, **options)
 
         asked = [SYMBOLS] * symbols + [_FROM, _TO] + [_DATE] * day + [LENIENT]
-        for option in reversed(asked):
-            wrapped = option(wrapped)
-        return wrapped
+        return together(*asked)(wrapped)
 
     return decorate
 
