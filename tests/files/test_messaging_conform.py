@@ -21,7 +21,9 @@ from latlab.messaging.running.ways.links import attach
 from latlab.model.messaging.results import Settings
 
 PLUGINS = """
-from latlab.messaging import Facts
+import socket
+import time
+from latlab.messaging import Facts, TransportClosed
 class Quiet:
     facts = Facts("quiet", "carries nothing", False, False, 1024, "nowhere")
     @classmethod
@@ -38,6 +40,54 @@ class Untidy(Quiet):
     def connect(self, role, where):
         import tempfile
         tempfile.mkstemp(dir=FOLDER)
+class Threaded(Quiet):
+    def connect(self, role, where):
+        import threading
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+class Tidy(Quiet):
+    def connect(self, role, where):
+        import threading
+        self.over = threading.Event()
+        threading.Thread(target=lambda: self.over.wait() and time.sleep(0.1), daemon=True).start()
+    def close(self): self.over.set()
+class Unix(Quiet):
+    facts = Facts("unix", "over a Unix socket", True, True, 1024, "read")
+    kind = socket.SOCK_STREAM
+    @classmethod
+    def prepare(cls, settings, server): return {"path": f"@{time.monotonic_ns()}"}
+    def connect(self, role, where):
+        path = where["path"].replace("@", chr(0))
+        self.listening, self.line = socket.socket(socket.AF_UNIX, self.kind), None
+        if role == "receiver":
+            self.listening.bind(path)
+            self.listening.listen()
+            return
+        self.line, self.listening = self.listening, None
+        self.line.connect(path)
+    def send(self, message): self.line.sendall(bytes(message))
+    def ended(self, timeout_s):
+        raise TransportClosed("over")
+    def receive(self, timeout_s):
+        if self.line is None:
+            self.listening.settimeout(timeout_s)
+            try:
+                self.line = self.listening.accept()[0]
+            except TimeoutError:
+                return None
+        self.line.settimeout(timeout_s)
+        try:
+            return self.line.recv(1024) or self.ended(timeout_s)
+        except TimeoutError:
+            return None
+    def close(self):
+        for one in (self.line, self.listening):
+            if one is not None:
+                one.close()
+class Swallowing(Unix):
+    def ended(self, timeout_s):
+        time.sleep(timeout_s)
+class Packets(Swallowing):
+    kind = socket.SOCK_SEQPACKET
 class Unready(Quiet):
     @classmethod
     def prepare(cls, settings, server): raise RuntimeError("no address")
@@ -77,6 +127,26 @@ def test_files_that_a_transport_leaves_are_found(plugins: Any, name: str) -> Non
     what, wrong = left(plugins, name)
 
     assert (what, wrong is not None and "file(s) such as" in wrong) == ("leaves no files behind", True)
+
+
+@pytest.mark.parametrize(("name", "wrong"), [("Threaded", "4 more run after two more"), ("Tidy", None)])
+def test_threads_that_outlive_their_ends_are_found(plugins: Any, name: str, wrong: str | None) -> None:
+    settings = Settings(transport=f"own_transports:{name}").with_(size=64)
+
+    found = dict(conformity._left_behind(settings.transport, getattr(plugins, name), settings, None))
+
+    assert (found["ends its threads"] or "")[: len(wrong or "")] == (wrong or "")
+
+
+@pytest.mark.parametrize(("name", "swallows"), [("Unix", False), ("Swallowing", True), ("Packets", True)])
+def test_an_end_of_a_unix_socket_that_is_swallowed_is_found(plugins: Any, name: str, swallows: bool) -> None:
+    kind, settings = getattr(plugins, name), Settings(transport=f"own_transports:{name}").with_(size=64)
+
+    found = dict(conformity._idle_and_over(settings.transport, kind, kind.facts, settings, None))
+
+    wrong = found["tells, or waits, when its sender has ended"]
+    assert (wrong is not None and "the sender's connection is closed" in wrong) == swallows
+    assert swallows or wrong is None
 
 
 def test_files_of_other_programs_are_not_laid_at_a_transports_door(plugins: Any) -> None:

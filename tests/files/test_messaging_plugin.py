@@ -30,6 +30,7 @@ struct Adapter {
     if (FAULT == 5) throw 1;
     char left[] = "/tmp/latlab-test-leak-XXXXXX";
     if (FAULT == 6) close(mkstemp(left));
+    if (FAULT == 8) kept = malloc(1 << 20);  // and never written to
     (void)asked;
   }
   template <class W> bool try_push(std::size_t size, W&& write) {
@@ -53,6 +54,7 @@ struct Adapter {
   std::mutex mutex;
   std::deque<std::string> held;
   int leaked = -1;
+  void* volatile kept = nullptr;
   long count = 0;
 };
 LATLAB_MESSAGING_QUEUE(Adapter, "faulty", "a queue with a planted fault")
@@ -112,6 +114,7 @@ def test_a_batch_of_messages_is_handed_over_at_once_and_a_short_queue_is_filled_
         (5, "could not be opened"),
         (6, "files after 40 times"),
         (7, "asked not to wait"),
+        (8, "KiB after 40 times"),
     ],
 )
 def test_a_planted_fault_of_a_queue_is_found(tmp_path: Path, fault: int, what: str) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from latlab.errors import LatlabError
+from latlab.messaging.judging.hangups import hears_an_end
 from latlab.messaging.judging.plugin_probe import POLLS, files_of_ours
 from latlab.messaging.judging.probe import AFTER_S, IDLE_S
 from latlab.messaging.products.broker_processes import started
@@ -244,7 +245,10 @@ def _idle_and_over(target: str, kind: Any, facts: Facts, settings: Settings, add
                 return [*found, (over, said(Broken.NOT_SENT))]
             sender.kill()
             after = receiver.ask("after")
-            found.append((over, _swallowed(after) or (_unsaid(receiver.pid) if _nothing(after) else None)))
+            swallowed = _swallowed(after, facts)
+            if swallowed is None and _nothing(after) and hears_an_end(receiver.pid):
+                swallowed = said(Broken.CLOSED_KEPT_QUIET)
+            found.append((over, swallowed))
             return found
         finally:
             for probe in (receiver, sender):
@@ -273,33 +277,21 @@ def _polling(idle: dict[str, Any], facts: Facts) -> str | None:
     return None
 
 
-def _swallowed(after: dict[str, Any] | None) -> str | None:
+def _swallowed(after: dict[str, Any] | None, facts: Facts) -> str | None:
     if after is None:
         return said(Broken.ENDED_UNHEARD, seconds=_PATIENCE_S)
     if after["what"] == "closed":
         return None
     if after["what"] != "none":
         return said(Broken.ENDED_GAVE, what=after["what"])
-    if after["took_s"] < 0.5 * AFTER_S or after["cpu_s"] > 0.5 * after["took_s"]:
+    spins = "block" in facts.waits and after["cpu_s"] > 0.5 * after["took_s"]  # one that polls always does
+    if after["took_s"] < 0.5 * AFTER_S or spins:
         return said(Broken.ENDED_KEPT_QUIET)
     return None
 
 
 def _nothing(after: dict[str, Any] | None) -> bool:
     return after is not None and after["what"] == "none"
-
-
-def _unsaid(pid: int) -> str | None:
-    """Whether the kernel has told a process that a peer's connection is over, and it keeps it to itself."""
-    import psutil
-
-    try:
-        states = [one.status for one in psutil.Process(pid).net_connections("tcp")]
-    except psutil.Error:
-        return None
-    if psutil.CONN_CLOSE_WAIT in states:
-        return said(Broken.CLOSED_KEPT_QUIET)
-    return None
 
 
 def _gone(target: str, kind: Any, settings: Settings, address: Any) -> Check:
@@ -323,15 +315,16 @@ def _gone(target: str, kind: Any, settings: Settings, address: Any) -> Check:
 
 
 def _left_behind(target: str, kind: Any, settings: Settings, address: Any) -> list[Check]:
-    """Files and descriptors that are there after an end was closed. Other programs leave files, too.
+    """Files, descriptors and threads that are there after an end was closed. Other programs leave files, too.
 
     In a folder of the probe's own (`TMPDIR`) every file is the transport's. Elsewhere one is laid at its door
     that stays, if every round leaves some there, and no time of the same length without the transport does.
     """
     files, descriptors = said(Promise.NO_FILES_LEFT), said(Promise.CLOSES_DESCRIPTORS)
+    threads = said(Promise.ENDS_THREADS)
     left: list[set[str]] = []
     others: list[set[str]] = []
-    counts: list[int] = []
+    held: dict[str, list[int]] = {}
     with scratch("conform") as own:
         for _ in range(_ROUNDS):
             before, begin = files_of_ours(), time.monotonic()
@@ -342,7 +335,7 @@ def _left_behind(target: str, kind: Any, settings: Settings, address: Any) -> li
                 finally:
                     probe.kill()
             took, between = time.monotonic() - begin, files_of_ours()
-            counts = counts or ([] if answer is None else answer["descriptors"])
+            held = held or answer or {}
             left.append(between - before)
             if os.listdir(own) or not left[-1]:  # noqa: PTH208 (asked whether it is empty)
                 break
@@ -359,7 +352,15 @@ def _left_behind(target: str, kind: Any, settings: Settings, address: Any) -> li
         files = files if kept else said(Promise.FILES_UNKNOWN)
     if kept:
         wrong = said(Broken.FILES_LEFT, files=len(kept), first=sorted(kept)[0])
-    leaked = None
-    if len(counts) == 3 and counts[2] - counts[0] >= 2 and counts[1] > counts[0]:
-        leaked = said(Broken.DESCRIPTORS_LEFT, more=counts[2] - counts[0])
-    return [(files, wrong), (descriptors, leaked)]
+    return [
+        (files, wrong),
+        (descriptors, _grown(held.get("descriptors", []), Broken.DESCRIPTORS_LEFT)),
+        (threads, _grown(held.get("threads", []), Broken.THREADS_LEFT)),
+    ]
+
+
+def _grown(counts: list[int], kind: Broken) -> str | None:
+    """What is kept of every connection; what is made once and kept is no leak."""
+    if len(counts) == _ROUNDS and counts[2] - counts[0] >= 2 and counts[1] > counts[0]:
+        return said(kind, more=counts[2] - counts[0])
+    return None

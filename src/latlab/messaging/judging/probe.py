@@ -6,6 +6,7 @@ It reads one word a line and answers each with one line of JSON.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import resource
@@ -21,6 +22,7 @@ from latlab.messaging.running.transport import TransportClosed
 
 IDLE_S = 1.0
 AFTER_S = 0.4
+_ENDS_S = 1.0
 _FLOOD_S, _FLOOD = 3.0, 50_000
 
 
@@ -71,16 +73,29 @@ def _flood(end: Any, body: Body) -> dict[str, Any]:
 
 
 def _cycles(kind: Any, places: list[Any]) -> dict[str, Any]:
-    """Open descriptors after each connection of both ends was closed again."""
-    counts = []
+    """Open descriptors and threads after each connection of both ends was closed again."""
+    counts: dict[str, list[int]] = {"descriptors": [], "threads": []}
+    before = _entries("task")
     for where in places:
         ends = [kind(), kind()]
         for end, role in zip(ends, ("receiver", "sender"), strict=True):
             end.connect(role, where)
         for end in reversed(ends):
             end.close()
-        counts.append(sum(1 for _ in Path("/proc/self/fd").iterdir()))
-    return {"descriptors": counts}
+        del end
+        ends.clear()
+        gc.collect()  # what a collection takes away is not kept
+        until = time.monotonic() + _ENDS_S
+        while _entries("task") > before and time.monotonic() < until:
+            time.sleep(0.01)  # a thread may still be on its way out
+        before = _entries("task")
+        counts["descriptors"].append(_entries("fd"))
+        counts["threads"].append(before)
+    return counts
+
+
+def _entries(folder: str) -> int:
+    return sum(1 for _ in Path(f"/proc/self/{folder}").iterdir())
 
 
 def main() -> int:

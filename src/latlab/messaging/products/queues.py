@@ -27,7 +27,6 @@ class ProcessQueue:
         from multiprocessing import reduction
 
         made = multiprocessing.get_context("spawn").Queue(0 if settings.buffer_bytes is None else 1)
-        _KEPT.append(made)  # its semaphores go when it does
 
         class Spawning:
             DupFd = module("multiprocessing.popen_spawn_posix")._DupFd
@@ -45,7 +44,14 @@ class ProcessQueue:
             packed = reduction.ForkingPickler.dumps(made)
         finally:
             context.set_spawning_popen(None)
-        return {"queue": base64.b64encode(packed).decode(), "fds": list(spawning.fds)}
+        name = base64.b64encode(packed).decode()
+        _KEPT[name] = made  # its semaphores go when it does
+        return {"queue": name, "fds": list(spawning.fds)}
+
+    @classmethod
+    def clean_up(cls, where: dict[str, Any]) -> None:
+        """Let the queue go."""
+        _KEPT.pop(where["queue"]).close()
 
     def connect(self, role: str, where: dict[str, Any]) -> None:
         """Unpack the queue."""
@@ -70,7 +76,7 @@ class ProcessQueue:
             self._queue.join_thread()
 
 
-_KEPT: list[Any] = []
+_KEPT: dict[str, Any] = {}
 
 
 class Nng:
@@ -88,7 +94,8 @@ class Nng:
         """The receiver listens, the sender dials."""
         pynng = self._nng = module("pynng")
         if role == "receiver":
-            self._socket = pynng.Pull0(listen=where["address"], recv_timeout=50)
+            self._socket = pynng.Pull0(listen=where["address"])
+            self._timeout_s: float | None = None
         else:
             self._socket = pynng.Push0(send_timeout=10_000)
             self._socket.dial(where["address"], block=True)
@@ -102,6 +109,9 @@ class Nng:
 
     def receive(self, timeout_s: float) -> bytes | None:
         """The next message."""
+        if timeout_s != self._timeout_s:
+            self._socket.recv_timeout = round(timeout_s * 1000)
+            self._timeout_s = timeout_s
         try:
             return bytes(self._socket.recv())
         except self._nng.Timeout:

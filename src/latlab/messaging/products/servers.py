@@ -36,6 +36,15 @@ class _Asynchronous:
     def _do(self, coroutine: Any) -> Any:
         return self._loop.run_until_complete(coroutine)
 
+    def _end(self) -> None:
+        """Close the loop, with what still waits in it."""
+        waiting = self._asyncio.all_tasks(self._loop)
+        for task in waiting:
+            task.cancel()
+        if waiting:
+            self._do(self._asyncio.wait(waiting, timeout=5))
+        self._loop.close()
+
     def _next(self, inbox: Any, timeout_s: float) -> Any:
         async def wait() -> Any:
             try:
@@ -125,6 +134,7 @@ class Nats(_Asynchronous):
         """Flush and leave."""
         with contextlib.suppress(Exception):
             self._do(self._client.close())
+        self._end()
 
 
 class RabbitMq(_Asynchronous, Confirming):
@@ -264,6 +274,7 @@ class RabbitMq(_Asynchronous, Confirming):
             else:
                 self._do(self._queue.delete(if_unused=False, if_empty=False))
             self._do(self._connection.close())
+        self._end()
 
 
 class Mqtt(Confirming):

@@ -30,6 +30,7 @@ class Promise(Kind):
     NO_FILES_LEFT = "leaves no files behind"
     FILES_UNKNOWN = "leaves no files behind (not checked: other programs left files meanwhile)"
     CLOSES_DESCRIPTORS = "closes its descriptors"
+    ENDS_THREADS = "ends its threads"
 
 
 class Broken(Kind):
@@ -80,3 +81,4 @@ class Broken(Kind):
     SENT_TO_NONE = "promises to lose nothing, and took {messages:,} messages for a receiver that is gone"
     FILES_LEFT = "{files} file(s) such as {first}"
     DESCRIPTORS_LEFT = "{more} more are open after two more connections"
+    THREADS_LEFT = "{more} more run after two more connections"
