@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable, Iterator
 from datetime import date
@@ -10,6 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from tests.files.started import called
 
 from latlab.errors import UsageError
 from latlab.market import (
@@ -302,3 +304,37 @@ def test_every_row_of_every_type_has_its_symbol_and_texts_are_texts(day: Path, t
         assert row["symbol"] == names.get(row["locate"])
         assert (row["kind"] == "add") <= (row["side"] in ("B", "S"))
         assert (row["kind"] == "remove") <= (row["side"] is None)
+
+
+@pytest.mark.parametrize(
+    ("call", "key"),
+    [
+        ("trades DAY -o OUT.csv", "trades"),
+        ("bars DAY --every 1m -o OUT.csv", "bars"),
+        ("snapshot DAY --at 10:00 -o OUT.csv", "levels"),
+        ("snapshot DAY --every 1m -o OUT.csv", "rows"),
+        ("lobster DAY --symbol SYM -o OUT", "lines"),
+        ("decode DAY --per event -o OUT", "rows"),
+    ],
+)
+def test_what_was_written_is_told_to_machines(
+    call: str, key: str, day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    symbol = snapshot(day, at_ns=36_000 * S)["symbol"][0].as_py()
+    words = [{"DAY": str(day), "SYM": symbol}.get(word, word) for word in call.split()]
+    words = [str(tmp_path / word.lower()) if word.startswith("OUT") else word for word in words]
+    code, out, err = called(capsys, "market", *words, "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert (found["schema"], found["messages"]) == (1, 9_000)
+    assert found[key] > 0
+    assert f"wrote {found[key]:,} " in err
+    assert all(Path(file).exists() for file in found["files"])
+
+
+def test_a_table_and_a_document_are_not_mixed_on_standard_output(
+    day: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = called(capsys, "market", "trades", day, "-o", "-", "--json")
+    assert (code, out) == (2, "")
+    assert "both write to stdout" in err

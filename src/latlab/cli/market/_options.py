@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from latlab.cli.kit.options import JSON, Duration, together
+from latlab.cli.kit.progress import say
 from latlab.errors import ExitCode, UsageError
+from latlab.reports.json import dumps
 
 if TYPE_CHECKING:
     from latlab.model.market import Census
@@ -27,10 +29,12 @@ __all__ = [
     "OUTPUT",
     "SYMBOLS",
     "Feed",
+    "check_stdout",
     "conclude",
     "names_of",
     "selecting",
     "time_of",
+    "wrote",
 ]
 
 
@@ -75,6 +79,40 @@ def conclude(found: Census, *, books: bool = True) -> ExitCode:
     for line in damage_text(found, books=books):
         click.echo(f"latlab: warning: {line}", err=True)
     return ExitCode.NOT_TRUSTWORTHY if found.damage(books=books) else ExitCode.OK
+
+
+def check_stdout(output: Path, as_json: bool) -> None:
+    """Refuse a table and a document on one standard output.
+
+    Raises:
+        UsageError: both were asked for.
+    """
+    if as_json and str(output) == "-":
+        raise UsageError("-o - and --json both write to stdout: give a file to one of them")
+
+
+def wrote(
+    what: str,
+    rows: int,
+    files: Sequence[Path],
+    found: Census,
+    as_json: bool,
+    of: str = "",
+    *,
+    books: bool = True,
+) -> ExitCode:
+    """Say how many rows of what were written to where, as JSON where asked; then as `conclude`.
+
+    Args:
+        what: their key in the document.
+        files: where they are, the folder where it is one.
+        of: their words on stderr, where the key alone says too little.
+    """
+    if as_json:
+        document = {"schema": 1, what: rows, "messages": found.messages, "files": list(files)}
+        click.echo(dumps(document | {"anomalies": found.anomalies}))
+    say(f"latlab: wrote {rows:,} {of or what} to {' and '.join(map(str, files))}")
+    return conclude(found, books=books)
 
 
 def names_of(symbols: str) -> tuple[str, ...]:

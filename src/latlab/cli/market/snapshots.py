@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latlab.cli.kit.progress import say
 from latlab.cli.market._options import (
     EVERY,
     FILE,
+    JSON,
     OUTPUT,
-    conclude,
+    check_stdout,
     selecting,
     time_of,
+    wrote,
 )
 from latlab.errors import UsageError
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 )
 @click.option("--long", "long_", is_flag=True, help="One row per level and side instead of one per time.")
 @selecting()
+@JSON
 def snapshot(
     file: Path | str,
     output: Path,
@@ -42,6 +44,7 @@ def snapshot(
     levels: int,
     long_: bool,
     chosen: dict[str, Any],
+    as_json: bool,
 ) -> int:
     """Write books as they stood: every level at one time, or the best levels at even times or every change.
 
@@ -53,6 +56,7 @@ def snapshot(
 
     if (at is not None) + (every is not None) + on_change != 1:
         raise UsageError("give one of --at TIME, --every PERIOD and --on-change")
+    check_stdout(output, as_json)
     guard([file], [output])
     table_kind(output)
     census: list[Census] = []
@@ -65,8 +69,7 @@ def snapshot(
             tell=census.append,
         )
         write_table(table, output)
-        say(f"latlab: wrote {table.num_rows:,} levels to {output}")
-        return conclude(census[0])
+        return wrote("levels", table.num_rows, [output], census[0], as_json)
     from latlab.market import snapshot_stream, write_tables
 
     tables = snapshot_stream(
@@ -78,8 +81,7 @@ def snapshot(
         **chosen,
     )
     rows = write_tables(tables, output)
-    say(f"latlab: wrote {rows:,} rows to {output}")
-    return conclude(census[0])
+    return wrote("rows", rows, [output], census[0], as_json)
 
 
 @click.command()
@@ -90,12 +92,14 @@ def snapshot(
 @click.option("--symbol", required=True, help="The symbol.")
 @click.option("--levels", type=click.IntRange(min=1), default=10, help="Number of best levels.")
 @selecting(symbols=False)
+@JSON
 def lobster(
     file: Path | str,
     output: Path,
     symbol: str,
     levels: int,
     chosen: dict[str, Any],
+    as_json: bool,
 ) -> int:
     """Write a symbol's message and orderbook files as LOBSTER has them."""
     from latlab.market import lobster as write
@@ -109,5 +113,4 @@ def lobster(
         tell=census.append,
         **chosen,
     )
-    say(f"latlab: wrote {lines:,} lines to {messages} and {books.name}")
-    return conclude(census[0])
+    return wrote("lines", lines, [messages, books], census[0], as_json)

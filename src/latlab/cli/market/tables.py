@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latlab.cli.kit.progress import say
 from latlab.cli.market._options import (
     EVERY,
     FILE,
+    JSON,
     LENIENT,
     OUTPUT,
-    conclude,
+    check_stdout,
     selecting,
+    wrote,
 )
 
 if TYPE_CHECKING:
@@ -32,25 +33,23 @@ if TYPE_CHECKING:
 )
 @LENIENT
 @click.option("--resume", is_flag=True, help="Continue after the parts that a killed run wrote.")
-def decode(file: Path | str, output: Path, per: str, lenient: bool, resume: bool) -> int:
+@JSON
+def decode(file: Path | str, output: Path, per: str, lenient: bool, resume: bool, as_json: bool) -> int:
     """Write every field of every message as Parquet: a folder with a table a type, or one of book events."""
     from latlab.market import decode as write
 
     census: list[Census] = []
     rows = write(file, output, per=per, lenient=lenient, resume=resume, tell=census.append)
-    say(f"latlab: wrote {sum(rows.values()):,} rows of {len(rows)} tables to {output}")
-    return conclude(census[0], books=False)
+    of = f"rows of {len(rows)} tables"
+    return wrote("rows", sum(rows.values()), [output], census[0], as_json, of, books=False)
 
 
 @click.command()
 @FILE
 @OUTPUT
 @selecting()
-def trades(
-    file: Path | str,
-    output: Path,
-    chosen: dict[str, Any],
-) -> int:
+@JSON
+def trades(file: Path | str, output: Path, chosen: dict[str, Any], as_json: bool) -> int:
     """Write every trade of FILE, with its aggressor's side, and whether it was broken later.
 
     As *.parquet, *.feather or *.csv[.gz|.zst]; '-' prints CSV. Crosses without shares are left out.
@@ -58,6 +57,7 @@ def trades(
     from latlab.market import guard, table_kind, write_table
     from latlab.market import trades as collect
 
+    check_stdout(output, as_json)
     guard([file], [output])
     table_kind(output)
     census: list[Census] = []
@@ -67,8 +67,7 @@ def trades(
         **chosen,
     )
     write_table(table, output)
-    say(f"latlab: wrote {table.num_rows:,} trades to {output}")
-    return conclude(census[0])
+    return wrote("trades", table.num_rows, [output], census[0], as_json)
 
 
 @click.command()
@@ -78,6 +77,7 @@ def trades(
 @click.option("--volume", type=click.IntRange(1), help="Bars by volume: shares of each.")
 @click.option("--ticks", type=click.IntRange(1), help="Bars by trades: trades of each.")
 @selecting()
+@JSON
 def bars(
     file: Path | str,
     output: Path,
@@ -85,6 +85,7 @@ def bars(
     volume: int | None,
     ticks: int | None,
     chosen: dict[str, Any],
+    as_json: bool,
 ) -> int:
     """Write bars of FILE's trades: open, high, low, close, volume, VWAP and imbalance of aggressors.
 
@@ -93,6 +94,7 @@ def bars(
     from latlab.market import bars as make
     from latlab.market import guard, table_kind, write_table
 
+    check_stdout(output, as_json)
     guard([file], [output])
     table_kind(output)
     census: list[Census] = []
@@ -105,5 +107,4 @@ def bars(
         **chosen,
     )
     write_table(table, output)
-    say(f"latlab: wrote {table.num_rows:,} bars to {output}")
-    return conclude(census[0])
+    return wrote("bars", table.num_rows, [output], census[0], as_json)
