@@ -30,6 +30,7 @@ RUN = {
     ".sh": ("bash", "{file}"),
     ".js": ("node", "{file}"),
     ".pl": ("perl", "{file}"),
+    ".rb": ("ruby", "{file}"),
     ".java": ("java", "-cp", "{folder}", "{stem}"),
 }
 
