@@ -10,8 +10,10 @@ from tests.unit.test_forecast_by_model import with_own_times
 
 from latlab.errors import NotTrustworthyError
 from latlab.lab.forecast.by_queue_model import _require_null, modelled
+from latlab.model.queues.analysis import DoubtKind
 from latlab.model.queues.observation import Observation, Stage
-from latlab.queues import fit_model, forecast
+from latlab.queues import analyse, fit_model, forecast
+from latlab.reports.queues.doubts import doubt_in_words
 
 pytest.importorskip("ciw", reason="needs the extra 'simulate'")
 
@@ -45,6 +47,21 @@ def test_a_source_that_tells_its_waits_is_what_takes_over() -> None:
     assert best is not None
     assert best.value == pytest.approx(1e9 / 30_000, rel=0.08)
     assert "which was not seen" not in found.sentence
+
+
+def test_a_stage_whose_source_is_as_slow_is_not_named() -> None:
+    free = with_source(30_000)
+    named = analyse(free).limiting_stage
+    assert named == "stage-1"
+    at, put = free.sweeps["t_ns"], free.samples["in"][free.samples["queue"] == 0]
+    half = len(at) // 2  # the queue is full by then: what is put on is what is taken
+    gap_ns = float(at[-1] - at[half]) / float(put[-1] - put[half])
+    slow = with_source(int(0.99 * gap_ns))
+    found = analyse(slow)
+    assert found.limiting_stage is None
+    (doubt,) = found.doubts
+    assert (doubt.kind, doubt.where) == (DoubtKind.SOURCE_AS_SLOW, "stage-1")
+    assert "about equally slow" in doubt_in_words(doubt)
 
 
 def test_a_source_that_tells_nothing_makes_the_forecast_conditional() -> None:

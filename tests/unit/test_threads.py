@@ -230,3 +230,29 @@ def test_a_program_with_a_thread_that_waits_for_its_child_is_no_supervisor() -> 
     found = found_in(made)
     assert found.root == 100
     assert (found.limit.kind, found.limit.name) == (LimitKind.THREAD, "app")
+
+
+@pytest.mark.parametrize(
+    ("second", "kind"), [(9.2, LimitKind.UNKNOWN), (4.0, LimitKind.TIMER), (0.0, LimitKind.TIMER)]
+)
+def test_of_two_that_sleep_in_the_same_rhythm_and_are_as_slow_none_is_named(
+    second: float, kind: LimitKind
+) -> None:
+    made = Made()
+    reader, writer, keeper = made.thread("reader"), made.thread("writer"), made.thread("keeper")
+    for at in range(0, 1000, 10):
+        # The writer takes what the reader has made, while that sleeps for the next one.
+        made.run(reader, at, at + 0.5)
+        made.wait(reader, at + 0.5, at + 10, on=Wait.TIMER, source=Source.TIMER)
+        made.run(writer, at, at + 0.5)
+        made.wait(writer, at + 0.5, at + 0.5 + second, on=Wait.TIMER, source=Source.TIMER)
+        made.wait(writer, at + 0.5 + second, at + 10, reader)
+    made.run(keeper, 0, 1)
+    made.wait(keeper, 1, 999, on=Wait.TIMER, source=Source.TIMER)
+    made.wait(keeper, 999, 1000, reader)
+    limit = found_in(made).limit
+    assert limit.kind is kind
+    if kind is LimitKind.TIMER:
+        assert limit.name == "reader"
+    else:
+        assert "same rhythm" in limit.sentence

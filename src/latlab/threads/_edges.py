@@ -64,6 +64,7 @@ class Times:
     own: int  # waits that depend on nobody else in the program: disk, quota
     timer: int
     inner: int  # waits that threads of its own role ended
+    sleeps: int  # how often it waited for a timer
     ended: dict[tuple[int, str], list[int]]  # (role that ended it, kind) -> [number, ns]
 
 
@@ -75,7 +76,7 @@ def times_of(
     for track in tracks:
         thread = schedule.threads[track.thread]
         life = max(1, thread.ended_ns - thread.began_ns)
-        one = Times(life, 0, 0, defaultdict(int), 0, 0, 0, defaultdict(lambda: [0, 0]))
+        one = Times(life, 0, 0, defaultdict(int), 0, 0, 0, 0, defaultdict(lambda: [0, 0]))
         rows = zip(
             track.state, track.begin, track.end, track.wait, track.source, track.waker, track.object,
             strict=True,
@@ -92,6 +93,7 @@ def times_of(
                     one.own += time
                 elif source == _TIMED or wait == _SLEEP:
                     one.timer += time
+                    one.sleeps += 1
                 elif waker >= 0:
                     word = words.get(key) if wait in LOCKABLE else None
                     kind = "lock" if word is not None and word.lock else _KINDS.get(wait, "other")

@@ -18,6 +18,7 @@ from latlab.model.threads import Limit, LimitKind, Role
 from latlab.threads._blame import Cause
 from latlab.threads._candidates import IDLE, LEAST, Candidate, Facts, by_turns, candidates_of, crowd, crowded
 from latlab.threads._code import asking, hottest
+from latlab.threads._edges import busy_of
 from latlab.threads._limits import (
     counted,
     described,
@@ -37,6 +38,9 @@ _UNSEEN = 0.25  # of the progress
 _CLEAR = 0.7  # of the leader's share: a runner-up above it is as good
 _ALIKE = 0.93  # of the leader's busy share
 _ALIKE_WORK = 0.85  # of what the leader runs: having no CPU makes one of two equal stages busier by chance
+_MOSTLY = 0.5  # of what the leader sleeps
+_RHYTHM = 2.5  # times as often at most, that another one sleeps which does the same
+_OVERLAP = 1.05  # of the time, that two which have no time to spare at once spend together
 _SURE = 0.95  # of the resampled blocks
 _LOCK_TOO = 0.15  # of the progress: a role whose threads wait for one lock so much is not named for it
 _CPU = 0.4  # of the time that a role's threads are runnable without one
@@ -103,6 +107,10 @@ def judge(facts: Facts) -> Limit:
     aside = _aside(facts, first) if first.kind is LimitKind.TIMER else None
     if aside is not None:
         return _withheld(facts, candidates, aside)
+    if first.kind is LimitKind.TIMER or first.by_turns:
+        alike = _alike_asleep(facts, first)
+        if alike is not None:
+            return _withheld(facts, candidates, alike)
     if first.kind in (LimitKind.THREAD, LimitKind.PROCESS):
         alike = (
             _alike(facts, first)
@@ -136,6 +144,9 @@ def _all_idle(facts: Facts, candidates: Sequence[Candidate], total: float) -> Li
     sleepers = [one for one in idle if one.kind is LimitKind.TIMER]
     if part < _IDLE or ran / 1e9 / facts.schedule.seconds >= _MEANWHILE or not sleepers:
         return None
+    alike = _alike_asleep(facts, sleepers[0])
+    if alike is not None:
+        return _withheld(facts, candidates, alike)
     names = [one.name for one in sleepers if one.total >= _NAMED * total] or [sleepers[0].name]
     others = [one for one in candidates if one.kind not in (LimitKind.TIMER, LimitKind.LOAD)]
     who = " and of ".join(names) + (" and for work" if len(sleepers) < len(idle) else "")
@@ -183,6 +194,38 @@ def _alike(facts: Facts, first: Candidate) -> str | None:
             names = {"one": counted(leader), "other": counted(role)}
             return said(ThreadReason.ALIKE, busy=leader.busy, other_busy=role.busy, **names)
     return None
+
+
+def _alike_asleep(facts: Facts, first: Candidate) -> str | None:
+    """Another role that works and sleeps in the same rhythm, and has as little time to spare.
+
+    Both at once: of two that sleep in turn, as a client and its server, each has the other's time to spare.
+    A housekeeper sleeps all the time, too, but in a rhythm of its own.
+    """
+    if not first.roles:
+        return None
+    index = max(first.roles, key=lambda one: _spent(facts, facts.roles[one])[0])
+    most, slept, often = _spent(facts, facts.roles[index])
+    if not slept:
+        return None  # its sleeps are not known: goroutines share the threads that sleep
+    for other in sorted(_connected(facts, index) - {index}):
+        role = facts.roles[other]
+        spent, sleeps, times = _spent(facts, role)
+        rhythm = often <= _RHYTHM * times and times <= _RHYTHM * often
+        if spent < _ALIKE * most or sleeps < _MOSTLY * slept or not rhythm or spent + most < _OVERLAP:
+            continue
+        names = {"one": counted(facts.roles[index]), "other": counted(role)}
+        return said(ThreadReason.ALIKE_ASLEEP, busy=most, other_busy=spent, **names)
+    return None
+
+
+def _spent(facts: Facts, role: Role) -> tuple[float, float, float]:
+    """Shares of its threads' time that they wait for nobody, and that they sleep; and sleeps a ns."""
+    members = [facts.times[thread] for thread in role.threads]
+    life = max(1, sum(one.life for one in members))
+    slept = sum(one.timer for one in members) / life
+    busy = sum(busy_of(one) * one.life for one in members) / life
+    return min(1.0, busy + slept), slept, sum(one.sleeps for one in members) / life
 
 
 def _aside(facts: Facts, first: Candidate) -> str | None:

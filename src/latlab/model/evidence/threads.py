@@ -113,6 +113,10 @@ class ThreadReason(Kind):
         "it changes with time: parts of the observed time give {name} in {cases:share} of the cases only"
     )
     ALIKE = "{one} and {other} are about equally busy: {busy:share} and {other_busy:share} of the time"
+    ALIKE_ASLEEP = (
+        "{one} and {other} work and sleep in the same rhythm, and are about equally slow: they wait for no "
+        "other {busy:share} and {other_busy:share} of the time"
+    )
     ASIDE = (
         "{name} sleeps and ended {ended:plural wait} of the others, which used {cpus:.2f} CPUs: they "
         "hardly depend on it"

@@ -53,6 +53,7 @@ class DoubtKind(StrEnum):
         "busy loop"  # nothing seems slow, and the loop that runs `where` is busy for `value` of the time
     )
     CAME_LATE = "came late"  # `where` overflows, and `other` at its end had no CPU for `value` of the time
+    SOURCE_AS_SLOW = "source as slow"  # `other` feeds `where`, and waits for room for `value` of the time
     SHARED_LOOP = "shared loop"  # `where` and `other` hold one event loop for `value` of the time
 
 

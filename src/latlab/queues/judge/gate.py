@@ -11,7 +11,7 @@ from latlab.model.queues.analysis import Doubt, DoubtKind, QueueResult, SocketRe
 from latlab.model.queues.observation import Observation
 from latlab.queues.judge.measures.measured import Measured
 from latlab.queues.judge.measures.series import Series, is_limited, is_pool
-from latlab.queues.judge.measures.threads import every_thread
+from latlab.queues.judge.measures.threads import every_thread, stage_times
 from latlab.queues.judge.sentences import overflowing
 
 __all__ = ["BACKED_UP", "SMALL", "doubts_about"]
@@ -25,6 +25,9 @@ BACKED_UP = 0.3  # of the time, a queue that is not a small one is full: somebod
 SMALL = 8
 _LATE = 0.05  # of the time, a thread without a CPU: then what was due came later, and together
 _ALWAYS = 0.95  # of the time, who is behind a stage that limits does not have an event
+_OFTEN_FULL = 0.05  # of the time: then who fills a queue had more to give, at least at times
+_NEARLY_ALL = 0.95  # of the time
+_AS_SLOW = 0.02  # faster than the stage that it feeds, a source may be at most to be as slow
 _BUSY_LOOP = 0.8  # of the time, an event loop runs or has no CPU: then somebody in it computes
 
 
@@ -50,6 +53,7 @@ def doubts_about(
     if verdict is Verdict.STAGE and named is not None:
         found += _rarely_at_work(named, measured, moving)
         found += _never_starved(named, measured, series)
+        found += _source_as_slow(named, observation, measured, series)
     if verdict is Verdict.BURST:
         found += _came_late(observation, series, queues)
     if verdict is Verdict.NONE:
@@ -100,6 +104,40 @@ def _never_starved(named: str, measured: Measured, series: Series) -> list[Doubt
             if queue.drain and queue.drain != view.label and not is_pool(queue) and some >= _ALWAYS:
                 found.append(Doubt(DoubtKind.NEVER_STARVED, queue.name, queue.drain, some, _ALWAYS))
     return found
+
+
+def _source_as_slow(named: str, observation: Observation, measured: Measured, series: Series) -> list[Doubt]:
+    """Those that bring all events from outside, and tell that they hardly ever wait for room.
+
+    A source is no stage that is ranked; that a faster stage gains no more than its source waits holds all
+    the same. One that is paced never waits either: in front of a stage with time to spare it is left alone.
+    """
+    rows = [i for i, view in enumerate(measured.views) if named in (view.label, view.type)]
+    if len(rows) != 1 or measured.work is measured.demand:
+        return []
+    first, seconds = rows[0], max(float(measured.time.sum()), 1e-12)
+    busy = float(measured.work[first].sum()) / seconds
+    known = {view.label for view in measured.views}
+    fed = [row for row, queue in enumerate(series.queues) if queue.source not in known and not is_pool(queue)]
+    works = stage_times(observation, measured.edges)
+    sources = {series.queues[row].source for row in fed}
+    if not sources or not sources <= works.keys():
+        return []
+    full = max(
+        (
+            float(series.weights[series.low[row] >= series.queues[row].capacity].sum())
+            for row in fed
+            if is_limited(series.queues[row]) and not series.dropped[row]
+        ),
+        default=0.0,
+    ) / max(series.seconds, 1e-12)
+    if full <= _OFTEN_FULL and busy < _NEARLY_ALL:
+        return []
+    shares = {source: max(0.0, 1.0 - float(works[source].sum()) / seconds) for source in sources}
+    most = max(shares, key=lambda source: shares[source])
+    if 1.0 - shares[most] <= min(busy, 1.0) * (1.0 - max(float(measured.error[first]), _AS_SLOW)):
+        return []
+    return [Doubt(DoubtKind.SOURCE_AS_SLOW, measured.views[first].label, most, shares[most], busy)]
 
 
 def _above_whole(measured: Measured) -> list[Doubt]:

@@ -71,6 +71,12 @@ def doubt_in_words(doubt: Doubt) -> str:
                 f"{share(doubt.value)} of the time: whether its input rose or threads came late is not "
                 "known; observe on a quieter machine"
             )
+        case DoubtKind.SOURCE_AS_SLOW:
+            waits = f"only {share(doubt.value)} of the time" if doubt.value else "at no time"
+            return (
+                f"{where} and {other}, which feeds it, are about equally slow: {other} waits for room "
+                f"{waits}, so a faster {where} alone gains little"
+            )
         case DoubtKind.SHARED_LOOP:
             return (
                 f"{where} and {other} hold the event loop that they share {share(doubt.value)} of the time, "

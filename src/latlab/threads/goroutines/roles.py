@@ -334,7 +334,7 @@ def _times(
                     window,
                     round(min(1.0, float(cpus[index]) / len(mine)) * window),
                     round(float(ready[index]) / len(mine) * window),
-                    blocked, sum(blocked.values()), 0, 0, defaultdict(lambda: [0, 0], {**ended, **meets}),
+                    blocked, sum(blocked.values()), 0, 0, 0, defaultdict(lambda: [0, 0], {**ended, **meets}),
                 )
             )  # fmt: skip
     return out
