@@ -10,7 +10,8 @@ from tests.unit.test_forecast_by_model import with_own_times
 
 from latlab.errors import NotTrustworthyError
 from latlab.lab.forecast.by_queue_model import _require_null, modelled
-from latlab.model.queues.analysis import DoubtKind
+from latlab.lab.judge.verdict import sentence_of_line
+from latlab.model.queues.analysis import DoubtKind, LineResult
 from latlab.model.queues.observation import Observation, Stage
 from latlab.queues import analyse, fit_model, forecast
 from latlab.reports.queues.doubts import doubt_in_words
@@ -62,6 +63,8 @@ def test_a_stage_whose_source_is_as_slow_is_not_named() -> None:
     (doubt,) = found.doubts
     assert (doubt.kind, doubt.where) == (DoubtKind.SOURCE_AS_SLOW, "stage-1")
     assert "about equally slow" in doubt_in_words(doubt)
+    line = LineResult((), ("stage-1",), None, found.verdict, 0.0, (), found.doubts)
+    assert sentence_of_line(line, found).startswith("Cannot tell what limits: stage-1 and source are about")
 
 
 def test_a_source_that_tells_nothing_makes_the_forecast_conditional() -> None:

@@ -24,7 +24,7 @@ from latlab.lab.judge.residence import Residence, TraceTable
 from latlab.model.diagnosis.pipeline import Discrepancy, Latency, QueueRow, Sampler, StageRow, Whole
 from latlab.model.evidence.pipeline import Disturbance, RunDoubt, RunEvidence, RunFinding
 from latlab.model.evidence.said import said
-from latlab.model.queues.analysis import Analysis, LineResult, StageResult, Verdict
+from latlab.model.queues.analysis import Analysis, DoubtKind, LineResult, StageResult, Verdict
 from latlab.model.queues.observation import Observation
 from latlab.queues import verify_recording
 from latlab.stats.quantiles import quantiles
@@ -335,6 +335,9 @@ def _sentence(
     results: Sequence[StageResult] = (),
 ) -> str:
     if analysis.doubts:
+        first = analysis.doubts[0]
+        if first.kind is DoubtKind.SOURCE_AS_SLOW and len(analysis.doubts) == 1:
+            return said(RunFinding.ALIKE, one=first.where, other=first.other, busiest="", tail="")
         return said(RunFinding.CONTRADICTS)
     if verdict == Verdict.STOPPED:
         return said(RunFinding.STOPPED, stage=limiting, why=analysis.evidence[0])
