@@ -20,10 +20,17 @@
 #include <thread>
 #include <utility>
 
+#ifdef LATLAB_WITH_COZ
+#include <coz.h>
+#else
+#define COZ_PROGRESS  // where a round of the system is done
+#endif
+
 namespace systems {
 
 inline std::string part;
 inline double share = 0;
+inline int length = 1;
 inline std::mt19937 dice;
 
 inline double between(double low, double high) {
@@ -35,7 +42,7 @@ inline double left(const char* name) {
 }
 
 // So much CPU time of the calling thread: however fast the machine is at the moment, it takes the same.
-inline void work(const char* name, double us) {
+[[gnu::noinline]] inline void work(const char* name, double us) {
   const auto now = [] {
     timespec at{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at);
@@ -84,11 +91,17 @@ inline std::thread run(const char* name, std::function<void()> body) {
   });
 }
 
-// Runs the system that the command line names: NAME SEED [PART SHARE].
+// So many rounds, or several times as many where a run has to last.
+inline int many(int rounds) {
+  return rounds * length;
+}
+
+// Runs the system that the command line names: NAME SEED [PART SHARE [LENGTH]].
 inline int choose(int argc, char** argv, const std::map<std::string, void (*)()>& systems) {
   if (argc < 3 || systems.find(argv[1]) == systems.end()) return 2;
   dice.seed(static_cast<unsigned>(std::atoi(argv[2])));
   if (argc > 4) part = argv[3], share = std::atof(argv[4]);
+  if (argc > 5) length = std::atoi(argv[5]);
   systems.at(argv[1])();
   return 0;
 }

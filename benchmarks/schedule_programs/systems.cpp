@@ -47,10 +47,11 @@ void line_last() {
 
 void fork_join() {
   const double late = between(16000, 20000), early = between(8000, 10000);
-  for (int round = 0; round < 30; ++round) {
+  for (int round = 0; round < many(30); ++round) {
     auto a = run("early", [&] { work("early", early); });
     auto b = run("late", [&] { work("late", late); });
     a.join(), b.join();
+    COZ_PROGRESS;
   }
 }
 
@@ -58,10 +59,14 @@ void rounds() {
   std::barrier meet(2);
   const double slow = between(1500, 2000), quick = between(700, 900);
   auto a = run("slow", [&] {
-    for (int i = 0; i < 350; ++i) work("slow", slow), meet.arrive_and_wait();
+    for (int i = 0; i < many(350); ++i) {
+      work("slow", slow);
+      meet.arrive_and_wait();
+      COZ_PROGRESS;
+    }
   });
   auto b = run("quick", [&] {
-    for (int i = 0; i < 350; ++i) work("quick", quick), meet.arrive_and_wait();
+    for (int i = 0; i < many(350); ++i) work("quick", quick), meet.arrive_and_wait();
   });
   a.join(), b.join();
 }
@@ -72,10 +77,13 @@ void locked() {
   std::vector<std::thread> threads;
   for (int t = 0; t < 2; ++t)
     threads.push_back(run("locker", [&] {
-      for (int i = 0; i < 800; ++i) {
+      for (int i = 0; i < many(800); ++i) {
         work("other", other);
-        const std::lock_guard guard(mutex);
-        work("hold", hold);
+        {
+          const std::lock_guard guard(mutex);
+          work("hold", hold);
+        }
+        COZ_PROGRESS;
       }
     }));
   for (auto& one : threads) one.join();
@@ -87,10 +95,13 @@ void pool() {
   std::vector<std::thread> threads;
   for (int t = 0; t < 2; ++t)
     threads.push_back(run("worker", [&] {
-      while (jobs.get() >= 0) work("worker", cost);
+      while (jobs.get() >= 0) {
+        work("worker", cost);
+        COZ_PROGRESS;
+      }
     }));
   auto feeder = run("feeder", [&] {
-    for (int i = 0; i < 500; ++i) work("feeder", feed), jobs.put(i);
+    for (int i = 0; i < many(500); ++i) work("feeder", feed), jobs.put(i);
     jobs.put(-1), jobs.put(-1);
   });
   feeder.join();
@@ -101,11 +112,14 @@ void paced() {
   Queue jobs(64);
   const double cost = between(1000, 2000);
   auto worker = run("worker", [&] {
-    while (jobs.get() >= 0) work("worker", cost);
+    while (jobs.get() >= 0) {
+      work("worker", cost);
+      COZ_PROGRESS;
+    }
   });
   auto ticker = run("ticker", [&] {
     auto next = std::chrono::steady_clock::now();
-    for (int i = 0; i < 150; ++i) {
+    for (int i = 0; i < many(150); ++i) {
       next += std::chrono::milliseconds(5);
       std::this_thread::sleep_until(next);
       jobs.put(i);
