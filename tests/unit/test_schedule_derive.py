@@ -172,3 +172,16 @@ def test_of_what_was_forgotten_the_schedule_says_how_much_it_leaves_out() -> Non
     assert (kept.began_ns, kept.left_out_ns) == (480, 480)
     # What is forgotten is of all programs and kinds: of the program's own turns only the rest is counted.
     assert "with more than 3 turns the last" in kept.losses.notes[-1]
+
+
+def test_a_thread_that_was_made_and_has_ended_before_the_beginning_does_not_wait_for_a_cpu_ever_after() -> (
+    None
+):
+    dead, child, began = 16, 12, 100
+    seen = events([(20, 0, OURS, 0, child), (40, 0, child, dead, OURS)], [])
+    columns = {name: column.dtype for name, column in seen["sched:sched_process_fork"].columns.items()}
+    made = table("sched:sched_process_fork", columns, [(10, 0, OURS, OURS, child)])
+    seen = replace(seen, tables={**seen.tables, made.name: made})
+    found = derive(seen, Facts({OURS: Member(OURS, OURS, "ours", "R", ())}, {}, {}, {}), began, 1000, "bpf")
+    (ours,) = (index for index, one in enumerate(found.threads) if one.tid == OURS)
+    assert set(found.intervals["thread"].tolist()) == {ours}

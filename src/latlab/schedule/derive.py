@@ -94,7 +94,7 @@ def derive(
     index_of = {int(tid): index for index, tid in enumerate(tids)}
     lookup = _Lookup(tids)
     switches = events["sched:sched_switch"]
-    rows = _rows(events, lookup, kin, tids, began_ns)
+    rows = _rows(events, lookup, kin, tids)
     happened = len(rows["time"])
     if events.forgotten.samples or (most is not None and happened > most):
         rows, began_ns = _latest(rows, LATEST, max(began_ns, events.forgotten.until_ns))
@@ -160,7 +160,7 @@ class _Lookup:
 
 
 def _rows(
-    events: Events, lookup: _Lookup, kin: Mapping[int, tuple[int, int, int]], tids: Array, began_ns: int
+    events: Events, lookup: _Lookup, kin: Mapping[int, tuple[int, int, int]], tids: Array
 ) -> dict[str, Array]:
     """What happened to our threads, sorted by thread and time: kind, cpu, switch row, waker, source."""
     switches, wakings = events["sched:sched_switch"], events["sched:sched_waking"]
@@ -182,7 +182,8 @@ def _rows(
     waking["waker"] = np.where(told, who, -1)
     waking["source"] = np.where(nobody, int(Source.INTERRUPT), source)
     born = np.array([index for index, tid in enumerate(tids.tolist()) if kin[tid][1] >= 0], np.int64)
-    when = np.array([max(kin[int(tids[index])][1], began_ns) for index in born.tolist()], np.int64)
+    # Of one that was made before the beginning as it was: it may have ended before that, too.
+    when = np.array([kin[int(tids[index])][1] for index in born.tolist()], np.int64)
     beginning = _part(born, when, _BEGIN, np.full(len(born), -1), np.full(len(born), -1))
     parents = np.array([kin[int(tids[index])][0] for index in born.tolist()], np.int64)
     beginning["waker"] = lookup(parents)
