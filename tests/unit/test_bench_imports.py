@@ -253,6 +253,32 @@ def test_hyperfines_result_of_two_commands_is_one_comparison(tmp_path: Path) -> 
     assert (name, judgement.result.verdict) == ("a / b", Ruling.SLOWER)
 
 
+def test_ten_percent_are_found_with_the_second_of_results_that_scatter_by_two() -> None:
+    random, found = np.random.default_rng(5), 0
+    for _ in range(60):
+        x = 0.02 * random.normal(size=32)
+        x[30:] += np.log(1.1)
+        found += any(c.found == 31 and c.after > c.before for c in level_changes(x, alarm_probability=2.7e-4))
+    assert found >= 36  # 72 % in 150; a test that both of two have to pass found 48 %
+
+
+def test_a_history_says_which_change_its_scatter_lets_it_find() -> None:
+    random = np.random.default_rng(6)
+    for scatter in (0.005, 0.04):
+        values = np.exp(scatter * random.normal(size=40))
+        series = [(f"{i}", Results("x", {"one": [np.array([v])]})) for i, v in enumerate(values)]
+        (document,) = history(series, smallest_effect=0.01)
+        two, four, eight = (document["findable"][n] for n in (2, 4, 8))
+        assert two > four > eight
+        assert (two > 0.1) == ("two results after a change show" in document["why"]) == (scatter > 0.01)
+        shown = sum(
+            bool(level_changes([*np.log(values), *(np.log1p(two) + scatter * random.normal(size=2))],
+                               alarm_probability=0.1 / 365))
+            for _ in range(100)
+        )  # fmt: skip
+        assert shown >= 80
+
+
 @pytest.mark.parametrize("correlated", [0.5, 0.7])
 def test_a_correlated_history_keeps_its_rate_of_false_alarms(correlated: float) -> None:
     random, alarms = np.random.default_rng(77), 0

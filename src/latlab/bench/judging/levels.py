@@ -13,12 +13,14 @@ from latlab.errors import InputError
 from latlab.formats import documents
 from latlab.model.evidence.bench import LevelSaid
 from latlab.model.evidence.said import said
-from latlab.stats.sequential import FEWEST, level_changes
+from latlab.stats.sequential import FEWEST, findable, level_changes
 from latlab.stats.variance import midmean
 
 __all__ = ["accept", "accepted", "history"]
 
 Accepted = Mapping[str, Sequence[str]]
+# A change that two results should show; where they can't, the answer says what can.
+_WANTED = 0.1
 
 
 def history(
@@ -39,9 +41,10 @@ def history(
         accepted: by benchmark the labels of results whose level is wanted; "*" stands for all benchmarks.
 
     Returns:
-        for each benchmark its name, values, changes (with the label of the first result after each) and
-        verdict: "slower" if the last change made it slower and isn't accepted, "faster", "unchanged", or
-        "inconclusive" for too few results.
+        for each benchmark its name, values, changes (with the label of the first result after each),
+        findable (by number of results: the change that so many show with a probability of 0.9) and verdict:
+        "slower" if the last change made it slower and isn't accepted, "faster", "unchanged", or "inconclusive"
+        for too few results.
     """
     series: dict[str, list[tuple[str, float]]] = {}
     for label, content in results:
@@ -85,12 +88,17 @@ def _one(
             [math.log(v) for v in values], alarm_probability=probability, smallest=math.log1p(effect)
         )
     ]
+    level = values[int(changes[-1]["index"]) if changes else 0 :]
+    document["findable"] = {
+        count: max(effect, math.expm1(change))
+        for count, change in findable([math.log(v) for v in level], alarm_probability=probability).items()
+    }
     if not changes:
-        return {
-            **document,
-            "verdict": "unchanged",
-            "why": said(LevelSaid.UNCHANGED, effect=effect),
-        }
+        why = said(LevelSaid.UNCHANGED, effect=effect)
+        finds = document["findable"]
+        if finds[2] > _WANTED:
+            why = said(LevelSaid.UNCHANGED_AS_FAR, effect=effect, two=finds[2], eight=finds[8])
+        return {**document, "verdict": "unchanged", "why": why}
     last = changes[-1]
     change = float(last["effect"])
     verdict = "slower" if change > 0 else "faster"

@@ -65,6 +65,10 @@ class LevelSaid(Kind):
 
     TOO_FEW = "{results} results are too few to find a change of level; it takes {enough}"
     UNCHANGED = "no change of level of {effect:share2} or more"
+    UNCHANGED_AS_FAR = (
+        "no change of level of {effect:share2} or more, as far as this scatter tells: "
+        "two results after a change show {two:share0}, eight {eight:share0}"
+    )
     FASTER = "faster by {change:share2} since {at}"
     SLOWER = "slower by {change:share2} since {at}; to accept it: latlab bench accept {at}"
     ACCEPTED = "{direction} by {change:share2} since {at}, which is accepted"
