@@ -1,6 +1,7 @@
 """Twelve workloads against themselves and against slower ones: `python -m benchmarks.bench_identical`.
 
-`[--rounds N] [--seconds S] [--changes 0,2,5] [--load hog] [--outcomes FILE]`
+`[--rounds N] [--first N] [--workloads A,B] [--seconds S] [--changes 0,2,5] [--load hog] [--outcomes FILE]`
+`--rounds 0 --outcomes FILE` tables what several parts have appended to a file.
 
 Each workload is compared with a copy of itself (any difference is a false alarm) and with copies that do 2
 and 5 % more work. With --load a busy process runs on every CPU. Bars: identical code called different in at
@@ -16,7 +17,9 @@ import json
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks.bench_calibration import load
 from latlab import bench
@@ -60,6 +63,9 @@ def main() -> None:
     """Print a line for each comparison and the table at the end."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--rounds", type=int, default=17)
+    parser.add_argument(
+        "--first", type=int, default=0, help="Number of the first round, which its coins are drawn by."
+    )
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--changes", default="0,2,5")
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
@@ -67,15 +73,14 @@ def main() -> None:
     parser.add_argument("--outcomes", type=Path)
     given = parser.parse_args()
     changes = [int(c) for c in given.changes.split(",")]
-    seen: dict[int, Counter[str]] = {change: Counter() for change in changes}
-    steady: dict[int, Counter[str]] = {change: Counter() for change in changes}
+    lines: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder, load(given.load), contextlib.ExitStack() as stack:
         out = stack.enter_context(open(given.outcomes, "a")) if given.outcomes else None
         for name in given.workloads.split(","):
             for change in {0, *changes}:
                 Path(folder, f"{name}{change}.py").write_text(source(name, change))
             Path(folder, f"{name}.py").write_text(source(name, 0))
-        for round_number in range(given.rounds):
+        for round_number in range(given.first, given.first + given.rounds):
             for name in given.workloads.split(","):
                 for change in changes:
                     begin = time.monotonic()
@@ -94,20 +99,31 @@ def main() -> None:
                         verdict, by = judged.result.verdict.value, judged.decided_by
                     except LatlabError as error:
                         verdict, by = f"failed: {error}", ""
-                    seen[change][verdict] += 1
-                    if WORKLOADS[name][3]:
-                        steady[change][verdict] += 1
                     line = {"workload": name, "change": change, "verdict": verdict, "by": by,
                             "seconds": round(time.monotonic() - begin, 2)}  # fmt: skip
                     print(json.dumps(line), flush=True)
+                    lines.append(line)
                     if out is not None:
                         out.write(json.dumps(line) + "\n")
                         out.flush()
+    if given.outcomes and not given.rounds:
+        lines = [json.loads(text) for text in given.outcomes.read_text().splitlines()]
+    table(lines)
+
+
+def table(lines: Sequence[Mapping[str, Any]]) -> None:
+    """Print what was said of each change."""
+    seen: dict[int, Counter[str]] = {line["change"]: Counter() for line in lines}
+    steady: dict[int, Counter[str]] = {change: Counter() for change in seen}
+    for line in lines:
+        seen[line["change"]][line["verdict"]] += 1
+        if WORKLOADS[line["workload"]][3]:
+            steady[line["change"]][line["verdict"]] += 1
     print(
         "\n| change | comparisons | " + " | ".join(VERDICTS) + " | different, upper 95 % | slower of steady |"
     )
     print("|---" * (len(VERDICTS) + 4) + "|")
-    for change in changes:
+    for change in sorted(seen):
         total = sum(seen[change].values())
         different = sum(seen[change][v] for v in ("faster", "slower", "mixed"))
         cells = [f"+{change} %", str(total), *(str(seen[change][v]) for v in VERDICTS)]

@@ -168,3 +168,9 @@ def test_few_independent_processes_are_hardly_ever_called_different_or_correlate
         said += any("correlated" in str(warning) for warning in warnings)
     assert different <= 20
     assert said <= 20
+
+
+def test_the_quantiles_of_single_runs_are_not_below_those_of_the_batches_between_them() -> None:
+    sample = Sample(np.linspace(29.0, 31.0, 100), batch=64, singles_ns=np.array([26.9] * 99 + [50.0]))
+    found = summary_json("it", [sample])["summary"]
+    assert found["p75"] <= found["p90"] <= found["p99"] <= found["max"] == 50.0

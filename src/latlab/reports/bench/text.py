@@ -48,18 +48,21 @@ def summary_json(
     """The quick summary of a benchmark.
 
     A quantile that the values can't tell from the maximum is null. A batch's mean hides the run that was
-    slow: the tail of batches is that of the runs which were timed one by one between them, or null.
+    slow: the tail of batches is that of the runs which were timed one by one between them, or null. Where the
+    clock, whose step is a part of such a run, can't tell it from the batches' means, it is not below those.
     """
     times = np.concatenate([s.times_ns for s in samples])
     first = samples[0]
     batched = any(s.batch > 1 for s in samples)
     tail = np.concatenate([s.singles_ns for s in samples]) if batched else times
-    summary: dict[str, Any] = {"count": len(times), "min": float(times.min())}
+    least = float(times.min())
+    summary: dict[str, Any] = {"count": len(times), "min": least}
     for q in QUANTILES:
         values = times if q < _TAIL else tail
         carried = len(values) * (1 - q) >= 1 - 1e-9
-        summary[f"p{q * 100:g}"] = nearest_rank(values, q) if carried else None
-    summary["max"] = float(tail.max()) if len(tail) else None
+        summary[f"p{q * 100:g}"] = max(least, nearest_rank(values, q)) if carried else None
+        least = summary[f"p{q * 100:g}"] or least
+    summary["max"] = max(least, float(tail.max())) if len(tail) else None
     if mean:
         summary["mean"] = float(times.mean())
     warnings = []
