@@ -33,6 +33,7 @@ import numpy as np
 
 import latlab
 from benchmarks._options import parser_of
+from latlab.errors import LatlabError
 from latlab.model.stubs import SpeedupForecast
 from latlab.stubs import StudyPlan, forecast, study
 from latlab.stubs.studies.levels import SINGLE
@@ -193,6 +194,7 @@ def main() -> None:
     begin = time.monotonic()
     results = _before(options.results)
     known = {one["system"] for one in results}
+    refused: list[str] = []
     wanted = [one for one in SYSTEMS if not options.only or one.name in options.only]
     longest = options.seconds + LONGEST * options.truth_seconds + _ROUND_S
     with tempfile.TemporaryDirectory() as folder:
@@ -208,7 +210,12 @@ def main() -> None:
                 continue
             if time.monotonic() - begin + longest > 60 * options.minutes:
                 break
-            one = compare(system, program, rate, options.seconds, options.truth_seconds)
+            try:
+                one = compare(system, program, rate, options.seconds, options.truth_seconds)
+            except LatlabError as error:  # an answer, too: the others are measured all the same
+                print(f"{system.name:18} {error}", flush=True)
+                refused.append(system.name)
+                continue
             results.append(one)
             print(_row(one), flush=True)
             for anomaly in one["anomalies"]:
@@ -218,6 +225,8 @@ def main() -> None:
                     file.write(json.dumps({"schema": 1, **one}) + "\n")
     print(_bars(results) if results else "nothing was measured")
     left = {one.name for one in wanted} - {one["system"] for one in results}
+    if refused:
+        print(f"{len(refused)} were refused: {', '.join(refused)}")
     if left:
         print(f"{len(left)} are left: {', '.join(sorted(left))}")
 

@@ -48,6 +48,33 @@ def test_a_first_run_that_is_held_up_is_no_reason_to_refuse(
     assert code in (0, 3), err
 
 
+def test_a_page_that_cannot_be_written_is_refused_before_the_study(
+    system: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = "open('ran', 'w').close()\n" + (system / "app.py").read_text()
+    (system / "app.py").write_text(app)
+    code, _, err = run(
+        capsys, "study", "study.toml", "--html", "no/such/page.html", "--", sys.executable, "app.py"
+    )
+    assert code == 1
+    assert "no/such/page.html: can't be written (there is no such folder)" in err
+    assert not (system / "ran").exists()
+
+
+def test_a_program_that_fails_now_and_then_is_studied(
+    system: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Two runs in a row of each eight: one that is repeated may fail again, also while it is recorded.
+    failing = (
+        "import os, sys\nwith open('runs', 'a') as file: file.write('x')\n"
+        "number = os.path.getsize('runs')\nfail = number > 2 and number % 8 in (3, 4)\n"
+    )
+    (system / "app.py").write_text(failing + (system / "app.py").read_text() + "sys.exit(fail)\n")
+    code, out, err = run(capsys, "study", "study.toml", "--json", "--", sys.executable, "app.py")
+    assert code in (0, 3), err
+    assert any("fail" in one for one in json.loads(out)["warnings"])
+
+
 @pytest.fixture
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "work.py").write_text(WORK)

@@ -55,7 +55,7 @@ def study(
 
     plan = _study.load_plan(study_toml)
     if html is not None:
-        _study.require_place(html)
+        _study.require_place(html, file=True)
     if seconds is not None:
         if seconds <= 0:
             raise UsageError("--seconds must be greater than 0")

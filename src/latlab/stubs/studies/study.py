@@ -167,13 +167,15 @@ def _takes(plan: StudyPlan, run_s: float) -> str:
     return f"a run takes {run}: the study takes {duration(plan.seconds * 1e9)}"
 
 
-def require_place(path: str | Path) -> None:
-    """Refuse a place for a result before anything is measured.
+def require_place(path: str | Path, *, file: bool = False) -> None:
+    """Refuse a place for a result before anything is measured; folders are made, but not for a `file`.
 
     Raises:
         InputError: nothing can be written there.
     """
     place = Path(path)
+    if file and not place.parent.is_dir():
+        raise InputError(path, "can't be written (there is no such folder)")
     folder = next(one for one in (place, *place.absolute().parents) if one.exists())
     if folder == place and place.is_file():
         folder = place.parent
