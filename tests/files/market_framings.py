@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 
 def mold(first: int, *messages: bytes) -> bytes:
@@ -10,10 +11,12 @@ def mold(first: int, *messages: bytes) -> bytes:
     return b"SESSION001" + struct.pack(">QH", first, len(messages)) + blocks
 
 
-def capture(link: int, header: bytes, payloads: list[bytes]) -> bytes:
+def capture(link: int, header: bytes, payloads: Sequence[bytes | tuple[int, bytes]]) -> bytes:
+    """Datagrams to port 2, or to the port that stands before them."""
     out = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65_535, link)
-    for payload in payloads:
-        udp = struct.pack(">HHHH", 1, 2, 8 + len(payload), 0) + payload
+    for one in payloads:
+        port, payload = one if isinstance(one, tuple) else (2, one)
+        udp = struct.pack(">HHHH", 1, port, 8 + len(payload), 0) + payload
         ip = struct.pack(">BBHHHBBHII", 0x45, 0, 20 + len(udp), 0, 0, 9, 17, 0, 1, 2) + udp
         packet = header + ip
         out += struct.pack("<IIII", 1, 0, len(packet), len(packet)) + packet

@@ -284,6 +284,34 @@ def test_a_capture_of_an_unknown_link_type_is_an_error_that_names_it(tmp_path: P
     assert run("census", tmp_path / "strange.pcap", tmp_path, "--lenient") == 3
 
 
+def test_other_traffic_between_a_feeds_packets_is_counted_and_ends_nothing(tmp_path: Path) -> None:
+    mdns = bytes.fromhex("000084000000000100000000095f7365727669636573075f646e732d7364045f756470056c6f63616c")
+    ether = bytes(12) + b"\x08\x00"
+    packets = [(5353, mdns), mold(1, event(1)), (5353, mdns), mold(2, event(2))]
+    (tmp_path / "mixed.pcap").write_bytes(capture(1, ether, packets))
+    found = census(tmp_path / "mixed.pcap")
+    assert (found.messages, found.errors) == (2, ())
+    assert (found.transport["ignored"], found.transport["malformed"]) == (2, 0)
+    assert run("census", tmp_path / "mixed.pcap", tmp_path) == 0
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_damaged_packet_where_the_feeds_come_is_damage_also_before_the_first_that_is_whole(
+    tmp_path: Path, place: int
+) -> None:
+    packets = [mold(1, event(1)), mold(2, event(2))]
+    packets.insert(place, mold(9, event(9))[:-3])
+    (tmp_path / "hurt.pcap").write_bytes(capture(1, bytes(12) + b"\x08\x00", packets))
+    assert run("census", tmp_path / "hurt.pcap", tmp_path, "--lenient") == 3
+    assert run("census", tmp_path / "hurt.pcap", tmp_path) == 1
+
+
+def test_captures_of_openbsds_loopback_are_read(tmp_path: Path) -> None:
+    (tmp_path / "loop.pcap").write_bytes(capture(108, b"\0\0\0\2", [mold(1, event(1))]))
+    found = census(tmp_path / "loop.pcap")
+    assert (found.messages, found.errors) == (1, ())
+
+
 def test_a_capture_without_messages_is_an_error(tmp_path: Path) -> None:
     ether = bytes(12) + b"\x08\x00"
     (tmp_path / "other.pcap").write_bytes(capture(1, ether, [b"dns"]))

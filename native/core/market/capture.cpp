@@ -174,7 +174,7 @@ class Pcap final : public Transport {
       if (packet.size() < 20) return cut(offset);
       ether = itch::big_endian<std::uint16_t>(packet.data());
       at = 20;
-    } else if (type == 0) {  // BSD loopback
+    } else if (type == 0 || type == 108) {  // BSD loopback, OpenBSD's
       at = 4;
       ether = packet.size() > 4 && packet[4] >> 4 == 6 ? 0x86DD : 0x0800;
     } else if (type == 101 || type == 228 || type == 229 || type == 12) {  // raw IP
@@ -183,7 +183,7 @@ class Pcap final : public Transport {
       if (std::exchange(foreign_, type) != type) {
         fail(offset, "packets of link type " + std::to_string(type) +
                          ", which is not read; known are Ethernet (1), Linux cooked (113, 276), BSD loopback "
-                         "(0) and raw IP (101)");
+                         "(0, 108) and raw IP (101)");
       }
       return ignore();
     }
@@ -198,25 +198,35 @@ class Pcap final : public Transport {
   void cut(std::uint64_t offset) { malformed(offset, "a packet that was cut short"); }
 
   void network(Bytes packet, std::size_t at, std::uint16_t ether, std::uint64_t offset) {
+    Bytes to;
     if (ether == 0x0800) {
       if (packet.size() < at + 20) return cut(offset);
       const std::size_t header = std::size_t{packet[at] & 0xFU} * 4;
       const bool fragment = (itch::big_endian<std::uint16_t>(packet.data() + at + 6) & 0x3FFF) != 0;
       if (packet[at + 9] != 17 || header < 20 || fragment) return ignore();
+      to = packet.subspan(at + 16, 4);
       at += header;
     } else if (ether == 0x86DD) {
       if (packet.size() < at + 40) return cut(offset);
       if (packet[at + 6] != 17) return ignore();
+      to = packet.subspan(at + 24, 16);
       at += 40;
     } else {
       return ignore();
     }
     if (packet.size() < at + 8) return cut(offset);
     const std::size_t size = itch::big_endian<std::uint16_t>(packet.data() + at + 4);
+    const std::uint64_t flow = hash(to) ^ itch::big_endian<std::uint16_t>(packet.data() + at + 2);
     if (size < 8 || packet.size() < at + size) {
-      return malformed(offset, "a datagram that was cut short");
+      return datagrams_.doubtful(offset, flow, "a datagram that was cut short", true);
     }
-    datagrams_.packet(packet.subspan(at + 8, size - 8), offset + at + 8);
+    datagrams_.packet(packet.subspan(at + 8, size - 8), offset + at + 8, flow);
+  }
+
+  static std::uint64_t hash(Bytes address) noexcept {  // FNV-1a, with room for a port below
+    std::uint64_t sum = 0xcbf29ce484222325U;
+    for (const std::uint8_t byte : address) sum = (sum ^ byte) * 0x100000001b3U;
+    return sum << 16U;
   }
 
   void ignore() { ++counts_.ignored; }

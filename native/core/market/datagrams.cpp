@@ -148,22 +148,54 @@ Transport::Gaps PitchUnits::missing() const {
   return gaps;
 }
 
-void Datagrams::packet(Bytes payload, std::uint64_t input_offset) {
-  if (out_.dialect_ == 0) {
-    if (PitchUnits::recognises(payload)) {
-      out_.dialect_ = 'P';
-    } else if (Mold::recognises(payload)) {
-      out_.dialect_ = 'I';
+void Datagrams::packet(Bytes payload, std::uint64_t input_offset, std::uint64_t flow) {
+  const auto known = flows_.find(flow);
+  if (known == flows_.end() || !known->second.of_feed) {
+    const bool unit = out_.dialect_ != 'I' && PitchUnits::recognises(payload);
+    if (!unit && (out_.dialect_ == 'P' || !Mold::recognises(payload))) {
+      return doubtful(input_offset, flow, "no packet of a feed", false);
     }
+    out_.dialect_ = unit ? 'P' : 'I';
+    of_feed(flow);
   }
   if (out_.dialect_ == 'P') return units_.packet(payload, input_offset);
-  if (out_.dialect_ == 'I') return mold_.packet(payload, input_offset);
+  mold_.packet(payload, input_offset);
+}
+
+void Datagrams::doubtful(std::uint64_t input_offset, std::uint64_t flow, const char* what, bool cut) {
+  if (flows_.size() < kMostFlows || flows_.contains(flow)) {
+    Flow& found = flows_[flow];
+    if (found.of_feed) return out_.malformed(input_offset, what);
+    if (found.doubtful++ == 0) {
+      found.first = input_offset;
+      found.what = what;
+    }
+    found.cut = found.cut || cut;
+  }
   ++out_.counts_.ignored;
+}
+
+void Datagrams::of_feed(std::uint64_t flow) {
+  if (flows_.size() >= kMostFlows && !flows_.contains(flow)) return;
+  Flow& found = flows_[flow];
+  found.of_feed = true;
+  for (; found.doubtful != 0; --found.doubtful) {
+    --out_.counts_.ignored;
+    out_.malformed(found.first, found.what);
+  }
 }
 
 void Datagrams::flush() {
   mold_.flush();
   units_.flush();
+  if (out_.dialect_ != 0) return;
+  // No feed at all: what was cut short may have been one.
+  for (auto& [flow, found] : flows_) {
+    for (; found.doubtful != 0 && found.cut; --found.doubtful) {
+      --out_.counts_.ignored;
+      out_.malformed(found.first, found.what);
+    }
+  }
 }
 
 }  // namespace latlab::market

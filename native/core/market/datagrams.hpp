@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "market/sequence.hpp"
@@ -62,14 +63,31 @@ class PitchUnits {
 };
 
 // Datagrams of either kind; the first that is one of them decides. What is neither is counted and left.
+// A capture has other traffic, too: what is no packet of a feed is damage only if it came where the feed's
+// packets come to, before or after it.
 class Datagrams {
  public:
   explicit Datagrams(Transport& out) : out_(out) {}
-  void packet(Bytes payload, std::uint64_t input_offset);
+  // flow: of the address and port that it was sent to.
+  void packet(Bytes payload, std::uint64_t input_offset, std::uint64_t flow);
+  // A datagram that can't be read.
+  void doubtful(std::uint64_t input_offset, std::uint64_t flow, const char* what, bool cut);
   void flush();
 
  private:
+  struct Flow {
+    bool of_feed = false;
+    std::uint64_t doubtful = 0;  // until it is known for the feed's
+    std::uint64_t first = 0;     // offset of the first
+    const char* what = "";
+    bool cut = false;  // one was cut short
+  };
+  static constexpr std::size_t kMostFlows = 65'536;
+
+  void of_feed(std::uint64_t flow);
+
   Transport& out_;
+  std::unordered_map<std::uint64_t, Flow> flows_;
   Mold mold_{out_};
   PitchUnits units_{out_};
 };
