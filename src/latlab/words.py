@@ -23,6 +23,7 @@ __all__ = [
     "number",
     "plural",
     "printable",
+    "relative",
     "right_aligned",
     "share",
     "share_of",
@@ -99,6 +100,14 @@ def share(value: float | None, *, digits: int = 1, signed: bool = False) -> str:
     """A share as per cent: 0.123 is "12.3 %", `signed` "+12.3 %"; "–" for None or NaN."""
     sign = "+" if signed else ""
     return "–" if value is None or value != value else f"{100 * value:{sign}.{digits}f} %"
+
+
+def relative(value: float | None, *, signed: bool = False) -> str:
+    """A relative difference as per cent, in three digits: 0.5117 is "51.2 %", `signed` "+51.2 %"; "–" for
+    None or NaN."""
+    if value is None or value != value:
+        return "–"
+    return f"{'+' if signed and value > 0 else ''}{_significant(100 * value, 3)} %"
 
 
 def size(value: float | None) -> str:

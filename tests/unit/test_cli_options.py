@@ -90,3 +90,11 @@ def test_a_remedy_is_said_once() -> None:
     with pytest.raises(UsageError) as caught:
         fraction("inf")
     assert str(caught.value).count("write 1% or 0.01") == 1
+
+
+def test_a_word_where_a_number_belongs_is_called_no_whole_number(capsys: pytest.CaptureFixture[str]) -> None:
+    from latlab.cli._main import main
+
+    with pytest.raises(SystemExit):
+        main(["diagnose", "--pid", "abc"])
+    assert "'abc' is not a whole number; see" in capsys.readouterr().err

@@ -212,3 +212,16 @@ def test_a_drawing_has_words_for_who_cannot_see_it() -> None:
     made = Page("Stages")
     made.svg("<svg viewBox='0 0 1 1'></svg>", "Two stages & a queue.")
     assert 'aria-label="Drawing: Two stages &amp; a queue."' in made.html()
+
+
+def test_words_of_a_table_stay_whole_and_paths_may_be_broken() -> None:
+    page = Page("T")
+    page.table(["queue", "file"], [["decoder-a.market-a", "/usr/lib/python3/site-packages/x.so"]])
+    assert '<td class="w">decoder-a.market-a</td><td>/usr/lib' in page.html()
+
+
+def test_a_long_verdict_gives_its_first_clause_to_the_heading() -> None:
+    page = Page("Where?")
+    first = "The slow requests take 1.22 ms longer than the median ones"
+    page.verdict(f"{first}, and spend 53 % of that {'w' * 80}")
+    assert f"<h1>{first}</h1>" in page.html()

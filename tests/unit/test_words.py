@@ -41,6 +41,12 @@ def test_counts_and_shares_read_as_they_are_spoken() -> None:
     assert (text.count(1234567), text.share(0.1234), text.share(None)) == ("1,234,567", "12.3 %", "–")
 
 
+def test_a_relative_difference_has_three_digits_whatever_its_size() -> None:
+    shown = [text.relative(one) for one in (-0.5117, 0.00229, 0.0, 64.86171, None)]
+    assert shown == ["-51.2 %", "0.229 %", "0 %", "6,486 %", "–"]
+    assert text.relative(0.5117, signed=True) == "+51.2 %"
+
+
 def test_a_plain_table_aligns_numbers_to_the_right_and_has_no_escape_codes() -> None:
     found = text.table(
         ["queue", "fill", "p99"], [["a", 7, "12 ns"], ["book → x", 1024, None]], title="Queues"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from typing import Any
 
@@ -36,6 +37,12 @@ COMMANDS: dict[str, str] = {
 
 # What a core install does without, and the extra that brings it.
 EXTRAS = {"pyarrow": "market", "scipy": "market"}
+
+
+def _plain(message: str) -> str:
+    """Click's names of types in words: "is not a valid integer range" tells nobody what to write."""
+    message = re.sub(r" is not a valid integer( range)?\b", " is not a whole number", message)
+    return re.sub(r" is not a valid float( range)?\b", " is not a number", message)
 
 
 def _tell_version(context: click.Context, _option: click.Parameter, asked: bool) -> None:
@@ -102,7 +109,8 @@ def main(arguments: list[str] | None = None) -> None:
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "latlab"
         click.echo(
-            f"{command}: {printable(error.format_message()).rstrip('.')}; see '{command} --help'", err=True
+            f"{command}: {printable(_plain(error.format_message())).rstrip('.')}; see '{command} --help'",
+            err=True,
         )
         sys.exit(ExitCode.USAGE)
     except click.ClickException as error:

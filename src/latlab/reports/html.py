@@ -188,13 +188,15 @@ class Page:
 
 
 _LONGEST_HEADING = 120
+_LONGEST_WORD = 18
 _SENTENCE_END = re.compile(r"[.](?=\s|$)")
 
 
 def _headline(text: str) -> str:
     """The first sentence of a verdict, or its first clause, where it fits a heading; else nothing."""
     first = _SENTENCE_END.split(text.strip().split("\n\n")[0], maxsplit=1)[0].strip()
-    for candidate in (first, first.split("; ")[0], first.split(": ")[0] if first.count(": ") > 1 else first):
+    clauses = [first.split("; ")[0], first.split(": ")[0] if first.count(": ") > 1 else first]
+    for candidate in (first, *clauses, first.split(", and ")[0]):
         if 0 < len(candidate) <= _LONGEST_HEADING:
             return candidate.replace("`", "")
     return ""
@@ -229,11 +231,18 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], links: Sequenc
     )
     anchors = links or [""] * len(cells)
     body = "".join(
-        "<tr>" + "".join(f"<td{m}>{_linked(c, a)}</td>" for m, c in zip(mark, row, strict=True)) + "</tr>"
+        "<tr>"
+        + "".join(f"<td{m or _whole(c)}>{_linked(c, a)}</td>" for m, c in zip(mark, row, strict=True))
+        + "</tr>"
         for row, a in zip(cells, anchors, strict=True)
     )
     heading = f"<thead><tr>{head}</tr></thead>" if any(columns) else ""
     return f"<table>{heading}<tbody>{body}</tbody></table>"
+
+
+def _whole(text: str) -> str:
+    """A cell of words is not broken inside a word; one with a path may be."""
+    return ' class="w"' if max(map(len, text.split()), default=0) <= _LONGEST_WORD else ""
 
 
 def _linked(text: str, anchor: str) -> str:

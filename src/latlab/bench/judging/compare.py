@@ -33,7 +33,7 @@ from latlab.model.evidence.statistics import RulingSaid
 from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.distributions import normal_cdf, normal_quantile, student_quantile
 from latlab.stats.variance import autocorrelation, effective_size, midmean
-from latlab.words import share
+from latlab.words import relative
 
 __all__ = [
     "ASSUMED_DEVIATION",
@@ -221,7 +221,7 @@ def compare_results(
     elif not names and len(a.tests) == len(b.tests) == 1:
         names = [(next(iter(a.tests)), next(iter(b.tests)))]
     effect = DEFAULT_EFFECT if smallest_effect is None else smallest_effect
-    why = f"{share(effect, digits=3)}, " + (
+    why = f"{relative(effect)}, " + (
         "as declared" if smallest_effect is not None else "the default of bench compare"
     )
     differences = environment_differences(a.environment, b.environment)

@@ -27,7 +27,7 @@ from latlab.errors import LatlabError
 from latlab.model.bench import Control, Judgement, Plan, Sample, Settings
 from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.experiments import family, paired
-from latlab.words import share
+from latlab.words import relative
 
 __all__ = ["Asked", "Comparison", "Earlier", "Suite", "padding", "run_aa", "run_ab", "run_suite"]
 
@@ -311,7 +311,7 @@ def _planned(a: Target, b: Target, settings: Settings, asked: Asked) -> tuple[Pl
 
 
 def _declared(effect: float) -> tuple[float, str]:
-    return effect, f"{share(effect, digits=3)}, as declared"
+    return effect, f"{relative(effect)}, as declared"
 
 
 def run_aa(

@@ -9,7 +9,7 @@ from latlab.bench.measuring.pilot import FEWEST_TURNS, PILOT_BUILDS, PILOT_PAIRS
 from latlab.model.bench import Plan, Settings
 from latlab.stats.experiments import paired
 from latlab.stats.variance import best_iterations
-from latlab.words import share
+from latlab.words import relative, share
 
 __all__ = ["default_smallest_effect", "make_plan", "plan_from", "with_plan"]
 
@@ -155,24 +155,24 @@ def _why(plan: Plan, effect: float, alpha: float, *, fixed: bool) -> str:
     chosen = "as requested" if fixed else "chosen for the narrowest interval in the time"
     if plan.turn:
         what = (
-            f"{count} pilot pairs: their ratios vary by {share(plan.process_deviation, digits=3)} "
+            f"{count} pilot pairs: their ratios vary by {relative(plan.process_deviation)} "
             f"from pair to pair "
-            f"and by {share(plan.iteration_deviation, digits=3)} from turn to turn, of which "
+            f"and by {relative(plan.iteration_deviation)} from turn to turn, of which "
             f"{share(plan.effective_share, digits=0)} "
             f"count as independent; {plan.iterations} iterations a process, {chosen}, in turns of "
             f"{plan.turn} after {plan.unmeasured} unmeasured: {plan.pair_s * 1e3:.3g} ms a pair"
         )
     else:
         what = (
-            f"{count} pilot pairs: {share(plan.process_deviation, digits=3)} between processes, "
-            f"{share(plan.iteration_deviation, digits=3)} between iterations, of which "
+            f"{count} pilot pairs: {relative(plan.process_deviation)} between processes, "
+            f"{relative(plan.iteration_deviation)} between iterations, of which "
             f"{share(plan.effective_share, digits=0)} count "
             f"as independent; {plan.iterations} iterations a process, {chosen}, one process after the other: "
             f"{plan.pair_s * 1e3:.3g} ms a pair"
         )
     if plan.build_deviation is not None:
         what += (
-            f"; {share(plan.build_deviation, digits=3)} from build to build of {PILOT_BUILDS}, "
+            f"; {relative(plan.build_deviation)} from build to build of {PILOT_BUILDS}, "
             f"each of which takes "
             f"{plan.build_s:.3g} s: {plan.block_pairs} pairs a build take the least time"
         )
@@ -192,4 +192,4 @@ def _why(plan: Plan, effect: float, alpha: float, *, fixed: bool) -> str:
 
 
 def _share(effect: float) -> str:
-    return f"{share(effect, digits=3)}" if effect >= 1e-5 else f"{100 * effect:.2g} %"
+    return f"{relative(effect)}" if effect >= 1e-5 else f"{100 * effect:.2g} %"

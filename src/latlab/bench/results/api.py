@@ -21,7 +21,7 @@ from latlab.model.bench import Judgement
 from latlab.model.statistics.paired import Ruling
 from latlab.stats.experiments import paired
 from latlab.stats.experiments.multiple import benjamini_hochberg
-from latlab.words import share
+from latlab.words import relative
 
 __all__ = [
     "carry_over",
@@ -143,7 +143,7 @@ def judge_again(
         except (KeyError, TypeError, ValueError):
             raise InputError(source, "lacks the settings of its comparison", place=name) from None
         if smallest_effect is not None:
-            effect, why = smallest_effect, f"{share(smallest_effect, digits=3)}, as declared"
+            effect, why = smallest_effect, f"{relative(smallest_effect)}, as declared"
         judged[name] = judge_pairs(
             raw.pairs(name),
             smallest_effect=effect,

@@ -12,7 +12,13 @@
   // Lines are told apart by their dashes too: in print, and by those who see colours otherwise. Eight colours
   // and five dashes come together again after forty lines.
   var dashes = ['solid', 'dash', 'dot', 'dashdot', 'longdash'];
+  var symbols = ['circle', 'square', 'diamond', 'cross', 'triangle-up', 'x'];
   function told(data) {
+    // Points beyond the eighth series have the first one's colour, and another form.
+    data.filter(function (one) { return /markers/.test(one.mode || ''); }).forEach(function (one, i) {
+      one.marker = one.marker || {};
+      if (i >= 8 && !one.marker.symbol) { one.marker.symbol = symbols[Math.floor(i / 8) % symbols.length]; }
+    });
     var lines = data.filter(function (one) {
       return (one.type === 'scatter' || one.type === 'scattergl' || !one.type) &&
         one.showlegend !== false && /lines/.test(one.mode || 'lines');
@@ -50,8 +56,15 @@
     document.querySelectorAll('script.figure').forEach(function (source) {
       var figure = JSON.parse(source.textContent);
       var place = source.previousElementSibling;
-      Plotly.react(place, told(figure.data), style(figure.layout, place.clientWidth),
-        { responsive: true, displayModeBar: false });
+      var layout = style(figure.layout, place.clientWidth);
+      var named = figure.data.filter(function (one) { return one.name && one.showlegend !== false; }).length;
+      if (place.clientWidth < 560 && named > 4 && layout.showlegend !== false) {
+        // A long legend stands in rows above the plot, and must leave it its height.
+        layout.height += 18 * named;
+        place.style.height = layout.height + 'px';
+        if (layout.annotations) { layout.annotations = layout.annotations.filter(function (a) { return !a.textangle; }); }
+      }
+      Plotly.react(place, told(figure.data), layout, { responsive: true, displayModeBar: false });
     });
   }
   document.getElementById('theme').addEventListener('click', function () {

@@ -15,7 +15,7 @@ from latlab.reports.html import Page
 from latlab.reports.markdown import MarkdownPage
 from latlab.reports.sections.figures import Figure, boxes
 from latlab.stats.variance import autocorrelation, midmean
-from latlab.words import share
+from latlab.words import duration, relative, share
 
 __all__ = ["comparison_page", "study_page"]
 
@@ -49,7 +49,7 @@ def comparison_page(
     for document in documents:
         tone: Any = _TONES.get(document["verdict"], "plain")
         lines = bench_text.judgement_text({**document, "shifts": [], "plan": None}).splitlines()
-        page.verdict("\n\n".join(line.strip() for line in lines), tone)
+        page.verdict("\n\n".join([_finding(document), *(line.strip() for line in lines[1:])]), tone)
     for key, question in OWN_WORDS:
         page.section(
             question, str(words.get(key, f"Not said: add '{key}' to `report` in the benchmark's file."))
@@ -81,13 +81,13 @@ def comparison_page(
         "warm_up_until",
     )
     rows = [
-        (d["name"], side, *(look.get(key) for key in shown))
+        (d["name"], side, *(_look(key, look.get(key)) for key in shown))
         for d in documents
         for side, look in d["details"].items()
         if side in ("A", "B") and look
     ]
-    columns = ("comparison", "side", "processes", "iterations", "clock step ns", "reading ns")
-    page.table([*columns, "effective share", "humps of processes", "of iterations", "warm-up until"], rows)
+    columns = ("comparison", "side", "processes", "iterations", "clock step", "a reading")
+    page.table([*columns, "effective", "humps", "of iterations", "warm-up"], rows)
     page.section(
         "6. What is success, and is the effect interesting?",
         "Success is a verdict: faster, slower, or equivalent within the smallest effect that matters, which "
@@ -169,8 +169,24 @@ def comparison_page(
     return page
 
 
+def _finding(document: Mapping[str, Any]) -> str:
+    """The verdict as a heading: "Before / After: B takes 51.2 % less time than A (faster)"."""
+    effect = document["effect"]
+    if effect is None or document["verdict"] not in ("faster", "slower"):
+        return f"{document['name']}: {document['verdict']}"
+    more = "less" if effect < 0 else "more"
+    return f"{document['name']}: B takes {relative(abs(effect))} {more} time than A ({document['verdict']})"
+
+
 def _percent(value: float | None) -> str | None:
-    return None if value is None else f"{share(value, digits=3, signed=True)}"
+    return None if value is None else relative(value, signed=True)
+
+
+def _look(key: str, value: Any) -> Any:
+    """A quantity of one side, as the table shows it."""
+    if key.endswith("_ns"):
+        return duration(value)
+    return share(value) if key == "effective_share" else value
 
 
 def _measuring(settings: Mapping[str, Any]) -> list[str]:
@@ -194,19 +210,19 @@ def _levels(document: Mapping[str, Any]) -> list[tuple[str, str, str, str, str]]
     rows = [
         (
             "builds",
-            f"{share(plan['build_deviation'], digits=3)}" if built else "not asked for by --build",
+            relative(plan["build_deviation"]) if built else "not asked for by --build",
             "-" if plan["builds"] is None else f"{plan['builds']} a side",
             f"{plan['build_s']:.3g} s" if built else "-",
         ),
         (
             "process pairs",
-            f"{share(plan['process_deviation'], digits=3)}",
+            relative(plan["process_deviation"]),
             "-" if plan["pairs"] is None else f"{plan['pairs']}, {plan['block_pairs']} a block",
             f"{plan['pair_s']:.3g} s",
         ),
         (
             unit,
-            f"{share(plan['iteration_deviation'], digits=3)}",
+            relative(plan["iteration_deviation"]),
             f"{plan['iterations']} iterations a process",
             "-",
         ),

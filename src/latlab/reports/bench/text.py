@@ -16,7 +16,7 @@ from latlab.model.bench import Control, Judgement, Measure, Plan, Sample
 from latlab.model.evidence.said import data_of
 from latlab.model.machine.environment import Environment
 from latlab.stats.quantiles import nearest_rank
-from latlab.words import share
+from latlab.words import duration, relative, share
 
 __all__ = [
     "control_json",
@@ -223,13 +223,13 @@ def measure_json(measure: Measure) -> dict[str, Any]:
 def judgement_text(document: Mapping[str, Any]) -> str:
     """The verdict in some lines."""
     low, high = document["interval"]
-    effect = "-" if document["effect"] is None else f"{share(document['effect'], digits=3, signed=True)}"
+    effect = relative(document["effect"], signed=True)
     a, b = document["typical_ns"]
     lines = [
         f"{document['name']}: {document['verdict']}",
         f"  B against A  {effect}  [{_percent(low)}, {_percent(high)}] at "
         f"{share(1 - document['alpha'], digits=0)}, p = {document['p_value']:.2g}",
-        f"  A {_number(a)} ns, B {_number(b)} ns an operation; {document['pairs']} process pairs",
+        f"  A {duration(a)}, B {duration(b)} an operation; {document['pairs']} process pairs",
         f"  {document['why']}",
         f"  smallest effect that matters: {document['smallest_effect_why']}",
     ]
@@ -294,7 +294,7 @@ def counted(count: int, what: str) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return "open" if value is None else f"{share(value, digits=3, signed=True)}"
+    return "open" if value is None else relative(value, signed=True)
 
 
 def _number(value: float | None) -> str:

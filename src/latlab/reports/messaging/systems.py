@@ -154,7 +154,8 @@ def _page(path: Path, kept: Sequence[Kept]) -> Path:
     page = Page(_title(kept), f"{len(kept)} recordings, latencies from the intended time")
     doubted = [one.name for one in kept if one.result.verdict.doubts]
     said = f"{len(doubted)} of {len(kept)} are not trustworthy: {', '.join(doubted)}." if doubted else ""
-    page.verdict(said or f"All {len(kept)} recordings are trustworthy.", "warn" if doubted else "good")
+    told = said or ("The recordings are trustworthy." if len(kept) > 1 else "The recording is trustworthy.")
+    page.verdict(f"{_title(kept)}.\n\n{told}", "warn" if doubted else "good")
     page.section("Recordings")
     rows = []
     for one in kept:
@@ -197,7 +198,9 @@ def _page(path: Path, kept: Sequence[Kept]) -> Path:
     first = kept[0].recording.environment
     for one in kept:
         about = one.recording.environment
-        unlike = "; ".join(str(d) for d in differences(first, about)) or "like the first"
+        unlike = "; ".join(str(d) for d in differences(first, about)) or f"the same as {kept[0].name}'s"
+        if one is kept[0]:
+            unlike = "\n".join(f"{name}: {about[name]}" for name in about)
         names = ("cpu.model", "kernel.release", "cpu.governor")
         known = ", ".join(str(about.get(name)) for name in names if about.get(name) is not None)
         page.details(f"{one.name}: {known}", unlike)

@@ -55,6 +55,13 @@ def steps(
         "showlegend": len(series) > 1,
     }
     if landmarks:
+        # Beside one another two names would be one blot: the second of them goes without.
+        furthest = max((float(np.max(x)) for x, _ in series.values() if np.size(x)), default=0.0)
+        least = 0.02 * furthest
+        named: list[float] = []
+        for x in sorted(landmarks.values()):
+            if not named or x - named[-1] >= least:
+                named.append(x)
         layout["shapes"] = [
             {
                 "type": "line",
@@ -79,6 +86,7 @@ def steps(
                 "yanchor": "top",
             }
             for name, x in landmarks.items()
+            if x in named
         ]
     return {"data": data, "layout": layout}
 
