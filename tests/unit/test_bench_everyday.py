@@ -115,7 +115,7 @@ def test_the_tail_of_batches_is_of_runs_that_were_timed_one_by_one() -> None:
     sample = Sample(np.full(2000, 60.0), batch=256, singles_ns=one_by_one)
     document = summary_json("tiny", [sample, sample])
     summary = document["summary"]
-    assert (summary["p50"], summary["p90"]) == (60.0, 40.0)
+    assert (summary["p50"], summary["p90"]) == (60.0, 60.0)  # a single run is not below the means of many
     assert (summary["p99.9"], summary["max"]) == (9000.0, 9000.0)
     assert document["one_by_one"] == 10_000
     assert "10,000 timed one by one" in summary_text([document])
