@@ -67,7 +67,7 @@ void serve(int connection, int file) {
     const auto got = recv(connection, buffer, sizeof(buffer), 0);
     if (got <= 0) break;
     const long number = ++requests;
-    work(200);
+    work(cause == "busy" ? 500 : 200);
     {
       const std::scoped_lock held(shared);
       work(10);
