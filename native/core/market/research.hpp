@@ -114,6 +114,7 @@ class BooksSink final : public BookSink<S>, public BooksResult {
 
   void note_all(const Event& event, const SymbolNames& names) {
     std::vector<std::uint16_t> standing;
+    standing.reserve(last_.size());
     for (const auto& [locate, best] : last_) standing.push_back(locate);
     std::sort(standing.begin(), standing.end());
     if (event.kind == Kind::new_day) return;

@@ -46,7 +46,7 @@ Value value_at(const BpfSamples& samples, std::size_t place) {
 }  // namespace
 
 BpfKept::BpfKept(std::vector<BpfEvent> events, std::size_t most_bytes,
-                 std::vector<std::int32_t> watched_calls)
+                 const std::vector<std::int32_t>& watched_calls)
     : events_(std::move(events)), most_bytes_(most_bytes), counts_(events_.size()) {
   for (const std::int32_t call : watched_calls) {
     if (call < 0) continue;

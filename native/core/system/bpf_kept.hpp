@@ -19,7 +19,8 @@ namespace latlab::system {
 class BpfKept {
  public:
   BpfKept() = default;
-  BpfKept(std::vector<BpfEvent> events, std::size_t most_bytes, std::vector<std::int32_t> watched_calls);
+  BpfKept(std::vector<BpfEvent> events, std::size_t most_bytes,
+          const std::vector<std::int32_t>& watched_calls);
 
   bool with_registers = true;
 
