@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from tests.unit.threads_made import MS, Made, found_in, named_in, pipeline
+from tests.unit.threads_made import MS, SECOND, Made, found_in, named_in, pipeline
 
 from latlab.model.schedule import Source, State, Wait
 from latlab.model.threads import LimitKind
@@ -256,3 +258,15 @@ def test_of_two_that_sleep_in_the_same_rhythm_and_are_as_slow_none_is_named(
         assert limit.name == "reader"
     else:
         assert "same rhythm" in limit.sentence
+
+
+def test_shares_above_the_whole_withhold_every_name() -> None:
+    made = Made()
+    made.turns(made.thread("ticker"), 1, on=Wait.TIMER, source=Source.TIMER)
+    schedule = made.schedule()
+    (ticker,) = schedule.threads
+    assert analyse(schedule).limit.kind is LimitKind.TIMER
+    short = replace(ticker, ended_ns=ticker.began_ns + SECOND // 2)
+    limit = analyse(replace(schedule, threads=(short,))).limit
+    assert limit.kind is LimitKind.UNKNOWN
+    assert "longer than they lived" in limit.sentence

@@ -35,6 +35,7 @@ __all__ = ["SHORTEST_S", "judge"]
 
 SHORTEST_S = 0.1
 _UNSEEN = 0.25  # of the progress
+_BEYOND = 0.01  # of the observed time, that threads may seem to spend beyond their life
 _CLEAR = 0.7  # of the leader's share: a runner-up above it is as good
 _ALIKE = 0.93  # of the leader's busy share
 _ALIKE_WORK = 0.85  # of what the leader runs: having no CPU makes one of two equal stages busier by chance
@@ -71,6 +72,11 @@ def judge(facts: Facts) -> Limit:
     if unseen > _UNSEEN or facts.schedule.losses.unseen_share > _UNSEEN:
         most = max(unseen, facts.schedule.losses.unseen_share)
         return none_told(said(ThreadReason.UNSEEN, part=most), *facts.schedule.losses.notes)
+    over = sum(
+        max(0, one.running + one.runnable + sum(one.blocked.values()) - one.life) for one in facts.times
+    )
+    if over > _BEYOND * facts.schedule.seconds * 1e9:
+        return none_told(said(ThreadReason.BEYOND_LIFE, over_ns=over))
     lock = lock_of(facts, total) or mutex_of(facts)
     if lock is not None:
         return lock
