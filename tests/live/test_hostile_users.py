@@ -30,6 +30,12 @@ def folder_of(user: int) -> Path:
     return Path(f"/dev/shm/latlab-{user}")
 
 
+@pytest.fixture(autouse=True)
+def shared_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody's folder is where it is by default, and not the tests' own."""
+    monkeypatch.delenv("LATLAB_COUNTERS", raising=False)
+
+
 @pytest.fixture
 def good() -> Iterator[bytes]:
     """A counter file's bytes, as root's own application publishes them; everybody's folders are as before."""
