@@ -101,11 +101,13 @@ def rows(events: Events, name: str, own: set[int]) -> dict[str, np.ndarray[Any, 
 @pytest.fixture(scope="module")
 def seen() -> tuple[Events, Events, set[int]]:
     # Programs on perf's tracepoints are suspended while anybody on their CPU calls bpf(2), and don't say so:
-    # one whole pair is enough.
+    # one whole pair is enough. Those that note the contexts miss some then, too.
     for _ in range(5):
         new, old, own = both()
-        if all(
-            len(rows(new, name, own)["cpu"]) == len(rows(old, name, own)["cpu"]) for name in (SWITCH, WAKING)
+        switches, wakings = ([rows(events, name, own) for events in (new, old)] for name in (SWITCH, WAKING))
+        if len(switches[0]["cpu"]) == len(switches[1]["cpu"]) and (
+            wakings[0].get("context", wakings[0]["cpu"]).tolist()
+            == wakings[1].get("context", wakings[1]["cpu"]).tolist()
         ):
             break
     return new, old, own

@@ -138,7 +138,7 @@ PLANTED: dict[str, tuple[str, str, str, str]] = {
 PYTHON = sys.executable
 #: Those that are told and not kept: what they change lies outside of the program's own values.
 TOLD = {
-    "a generator", "an iterator", "a file's position", "a cache", "what it prints", "what it logs",
+    "a generator", "a file's position", "a cache", "what it prints", "what it logs",
     "a file that it writes", "a file that nobody reads", "the exit code",
 }  # fmt: skip
 
