@@ -101,8 +101,8 @@ class ThreadReason(Kind):
     NO_WORK = "It waits for work"
     UNSEEN = "what its progress waited for could not be seen for {part:share} of the time"
     BEYOND_LIFE = (
-        "what was recorded contradicts itself: threads ran and waited for {over_ns:duration} longer than they "
-        "lived; observe again"
+        "what was recorded contradicts itself: threads ran and waited for {over_ns:duration} longer than "
+        "they lived; observe again"
     )
     NOTHING_LEADS = "nothing leads: {listed}"
     IN_TURN = "two limit in turn: {listed}"
