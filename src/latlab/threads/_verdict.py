@@ -72,8 +72,11 @@ def judge(facts: Facts) -> Limit:
     if unseen > _UNSEEN or facts.schedule.losses.unseen_share > _UNSEEN:
         most = max(unseen, facts.schedule.losses.unseen_share)
         return none_told(said(ThreadReason.UNSEEN, part=most), *facts.schedule.losses.notes)
+    # (Of goroutines the times are reckoned, and not seen.)
     over = sum(
-        max(0, one.running + one.runnable + sum(one.blocked.values()) - one.life) for one in facts.times
+        max(0, one.running + one.runnable + sum(one.blocked.values()) - one.life)
+        for thread, one in enumerate(facts.times)
+        if facts.role_of[thread] not in facts.goroutines.cpus
     )
     if over > _BEYOND * facts.schedule.seconds * 1e9:
         return none_told(said(ThreadReason.BEYOND_LIFE, over_ns=over))
