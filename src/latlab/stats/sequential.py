@@ -85,7 +85,7 @@ def level_changes(
 
 
 def findable(values: npt.ArrayLike, *, alarm_probability: float) -> dict[int, float]:
-    """By number of values: the change that so many values of a new level show with a probability of 0.9.
+    """By number of values of a new level: the smallest change that these find with a probability of 0.9.
 
     Args:
         values: of one level.
@@ -129,7 +129,7 @@ def _alarm(x: npt.NDArray[np.float64], probability: float, smallest: float) -> i
 def _threshold(
     old: npt.NDArray[np.float64], aside: npt.NDArray[np.float64], window: int, probability: float
 ) -> float:
-    """What the mean or median of so many values has to be away from the level before."""
+    """The least distance of `window` values' mean or median from the level before that is a change."""
     alike = _likeness(old)
     reach = -student_quantile(len(old) - 1, _SHARES[window] * probability)
     wide = _MORE * math.sqrt((1 + alike) / (1 - alike)) * (1 + max(0.0, alike - _LITTLE_ALIKE))

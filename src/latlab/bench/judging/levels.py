@@ -42,8 +42,8 @@ def history(
 
     Returns:
         for each benchmark its name, values, changes (with the label of the first result after each),
-        findable (by number of results: the change that so many show with a probability of 0.9) and verdict:
-        "slower" if the last change made it slower and isn't accepted, "faster", "unchanged", or
+        findable (by number of results: the smallest change that they find with a probability of 0.9) and
+        verdict: "slower" if the last change made it slower and isn't accepted, "faster", "unchanged", or
         "inconclusive" for too few results.
     """
     series: dict[str, list[tuple[str, float]]] = {}

@@ -360,7 +360,7 @@ def _left_behind(target: str, kind: Any, settings: Settings, address: Any) -> li
 
 
 def _grown(counts: list[int], kind: Broken) -> str | None:
-    """What is kept of every connection; what is made once and kept is no leak."""
+    """What is kept of every connection; what is made once and reused does not leak."""
     if len(counts) == _ROUNDS and counts[2] - counts[0] >= 2 and counts[1] > counts[0]:
         return said(kind, more=counts[2] - counts[0])
     return None

@@ -109,8 +109,8 @@ def _never_starved(named: str, measured: Measured, series: Series) -> list[Doubt
 def _source_as_slow(named: str, observation: Observation, measured: Measured, series: Series) -> list[Doubt]:
     """Those that bring all events from outside, and tell that they hardly ever wait for room.
 
-    A source is no stage that is ranked; that a faster stage gains no more than its source waits holds all
-    the same. One that is paced never waits either: in front of a stage with time to spare it is left alone.
+    Sources are not ranked with the stages, but a faster stage gains at most the time that its source waits.
+    One that is paced never waits either: in front of a stage with time to spare it is left alone.
     """
     rows = [i for i, view in enumerate(measured.views) if named in (view.label, view.type)]
     if len(rows) != 1 or measured.work is measured.demand:

@@ -43,7 +43,7 @@ _START_UP_NS = 2_000_000
 # A run that takes so many times the longest one, and at least so long, is ended.
 _LIMIT, _LEAST_LIMIT_S = 10.0, 20.0
 # A run that fails is repeated: of hundreds of runs, two in a row fail where one in ten does.
-# What fails in every run is no accident; where none has gone well yet, fewer are tried.
+# Where no run has succeeded yet, the command itself may be wrong: fewer are tried.
 ATTEMPTS, _FIRST_ATTEMPTS = 5, 2
 WAITS = (
     "does another part of it wait for something that the component does besides its result, such as an event?"

@@ -105,7 +105,7 @@ def kept(lab: _lab.Lab) -> Changes:
         for old in lab.state.glob("*.changes"):
             old.unlink()
         done = run(lab, "record", ("watch",))
-        # One run that fails is no reason where others have not, unless it is by something that was kept.
+        # A single failed run refuses nothing where others succeeded, unless what was kept made it fail.
         for _ in range(_lab.ATTEMPTS - 1 if lab.runs else 0):
             if done.returncode == 0 or any(lab.state.glob("*.error")):
                 break
