@@ -18,7 +18,7 @@ import pytest
 from tests.files.started import as_user
 
 from latlab._core import queues as core
-from latlab.queues import Attachment, Queue, applications
+from latlab.queues import Attachment, applications
 from latlab.system.scratch import leftovers
 
 EVE, MALLORY = 54321, 54322
@@ -36,12 +36,31 @@ def shared_folders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LATLAB_COUNTERS", raising=False)
 
 
+@pytest.fixture(scope="module")
+def honest() -> Iterator[int]:
+    """The process id of root's own application, which lives as long as this file's tests.
+
+    It is not the tests' own process: that publishes once, in the folder that the other tests look into.
+    """
+    code = (
+        "import sys; from latlab.queues import Queue\n"
+        "queue = Queue(8, name='honest'); queue.put(1)\n"
+        "print('ready', flush=True); sys.stdin.read()"
+    )
+    default = {name: value for name, value in os.environ.items() if name != "LATLAB_COUNTERS"}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=default
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield process.pid
+        process.kill()
+
+
 @pytest.fixture
-def good() -> Iterator[bytes]:
+def good(honest: int) -> Iterator[bytes]:
     """A counter file's bytes, as root's own application publishes them; everybody's folders are as before."""
-    queue = Queue(8, name="honest")
-    queue.put(1)
-    mine = next(path for path in map(Path, paths()) if path.name.startswith(f"{os.getpid()}-"))
+    mine = next(path for path in map(Path, paths()) if path.name.startswith(f"{honest}-"))
     for user in (EVE, MALLORY):
         shutil.rmtree(folder_of(user), ignore_errors=True)
     yield mine.read_bytes()
