@@ -11,7 +11,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -103,22 +103,23 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
         raise
 
 
-def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text so that a reader, or a kill, finds the old one or the new one and never a half.
+def write_text(path: str | os.PathLike[str], text: str | Iterable[str]) -> None:
+    """Write a text, or its pieces, so that a reader, or a kill, finds the old one or the new one whole.
 
     A device or a pipe (/dev/stdout) is written to, not put away for a file.
     """
     target = Path(path)
+    pieces = [text] if isinstance(text, str) else text
     if target.exists() and not target.is_file():
-        with naming(path):
-            target.write_text(text, encoding="utf-8")
+        with naming(path), open(target, "w", encoding="utf-8") as file:
+            file.writelines(pieces)
         return
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         # "x": made anew, so that a link that somebody laid there is not written through.
         unfinished.unlink(missing_ok=True)
         with naming(path), open(unfinished, "x", encoding="utf-8") as file:
-            file.write(text)
+            file.writelines(pieces)
         unfinished.replace(target)
     finally:
         unfinished.unlink(missing_ok=True)

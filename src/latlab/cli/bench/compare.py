@@ -1,4 +1,4 @@
-"""`latlab bench compare` and `latlab bench history`."""
+"""`latlab bench compare`, `history` and `accept`."""
 
 from __future__ import annotations
 
@@ -134,10 +134,15 @@ def history(
 @click.argument("result")
 @click.option("--benchmark", default="*", show_default=False, help="Name of the benchmark [default: all].")
 @ACCEPTED
-def accept(result: str, benchmark: str, accepted: Path) -> None:
+@JSON
+def accept(result: str, benchmark: str, accepted: Path, as_json: bool) -> None:
     """Accept the level that begins with RESULT: `bench history` no longer calls it slower."""
     from latlab import bench
 
     bench.accept(accepted, result, benchmark)
+    level = Path(result).name
+    if as_json:
+        click.echo(json_of({"output": accepted, "benchmark": benchmark, "level": level}))
+        return
     which = "all benchmarks" if benchmark == "*" else benchmark
-    click.echo(f"{accepted}: the level of {which} since {Path(result).name} is accepted")
+    click.echo(f"{accepted}: the level of {which} since {level} is accepted")

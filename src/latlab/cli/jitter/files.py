@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from latlab.cli.kit.files import writing
 from latlab.cli.kit.options import JSON, Seconds
 from latlab.cli.kit.progress import teller
-from latlab.errors import ExitCode, UsageError, unwritten
+from latlab.errors import ExitCode, UsageError
 from latlab.words import duration
 
 if TYPE_CHECKING:
@@ -39,10 +40,8 @@ def write_page(page: Page, path: str) -> None:
     Raises:
         UsageError: it can't be written.
     """
-    try:
+    with writing(path):
         page.write(path)
-    except OSError as error:
-        raise unwritten(path, error) from None
 
 
 @click.command()

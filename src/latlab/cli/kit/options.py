@@ -1,6 +1,7 @@
 """The kit of options: what means the same is declared once, reads the same, and is checked the same.
 
-Types: `Duration` (ns), `Seconds`, `Share`, `Count`, `CpuList`. Options: `JSON`, `output`, `ALL_USERS`.
+Types: `Duration` (ns), `Seconds`, `Share`, `Count`, `CpuList`. Options: `JSON`, `JSON_ASIDE`, `output`,
+`ALL_USERS`.
 How quantities are written and read back is `latlab.words`' business.
 """
 
@@ -21,6 +22,7 @@ __all__ = [
     "CPUS",
     "DURATION_NS",
     "JSON",
+    "JSON_ASIDE",
     "Count",
     "CpuList",
     "Duration",
@@ -53,6 +55,8 @@ def json_option(text: str = "Print the result as JSON.") -> Decorator:
 
 
 JSON = json_option()
+# Of a command that runs another, whose output would stand within the document.
+JSON_ASIDE = json_option("Print the result as JSON; COMMAND's output goes to stderr.")
 ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 
 

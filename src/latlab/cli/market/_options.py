@@ -29,7 +29,6 @@ __all__ = [
     "OUTPUT",
     "SYMBOLS",
     "Feed",
-    "check_stdout",
     "conclude",
     "names_of",
     "selecting",
@@ -79,16 +78,6 @@ def conclude(found: Census, *, books: bool = True) -> ExitCode:
     for line in damage_text(found, books=books):
         click.echo(f"latlab: warning: {line}", err=True)
     return ExitCode.NOT_TRUSTWORTHY if found.damage(books=books) else ExitCode.OK
-
-
-def check_stdout(output: Path, as_json: bool) -> None:
-    """Refuse a table and a document on one standard output.
-
-    Raises:
-        UsageError: both were asked for.
-    """
-    if as_json and str(output) == "-":
-        raise UsageError("-o - and --json both write to stdout: give a file to one of them")
 
 
 def wrote(

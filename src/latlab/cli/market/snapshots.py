@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from latlab.cli.kit.files import check_stdout
 from latlab.cli.market._options import (
     EVERY,
     FILE,
     JSON,
     OUTPUT,
-    check_stdout,
     selecting,
     time_of,
     wrote,

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from latlab.cli.kit.files import check_stdout
 from latlab.cli.market._options import (
     EVERY,
     FILE,
     JSON,
     LENIENT,
     OUTPUT,
-    check_stdout,
     selecting,
     wrote,
 )

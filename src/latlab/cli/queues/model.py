@@ -7,32 +7,29 @@ from typing import Any
 
 import click
 
-from latlab.cli.kit.options import JSON
+from latlab.cli.kit.files import check_stdout, put_text
+from latlab.cli.kit.options import JSON, output
 from latlab.cli.queues._exclude import EXCLUDE, tell_unknown
-from latlab.errors import UsageError, unwritten
-from latlab.formats.documents import write_text
+from latlab.errors import UsageError
 from latlab.reports.json import dumps
 
 
 @click.command("model")
 @click.argument("run", type=click.Path(path_type=Path))
 @EXCLUDE
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="TOML file to write [default: stdout].")
-def model_(run: Path, exclude: tuple[str, ...], output: Path | None) -> None:
+@output("TOML file to write [default: stdout].")
+@JSON
+def model_(run: Path, exclude: tuple[str, ...], output: Path | None, as_json: bool) -> None:
     """Fit a queueing model to RUN: arrivals, service times and routes, as TOML."""
     from latlab.formats.queue_model import model_text
     from latlab.queues import fit_model, load
 
+    check_stdout(output, as_json)
     observation = load(run)
     tell_unknown([observation], exclude)
-    text = model_text(fit_model(observation, exclude=exclude))
-    if output is None:
-        print(text, end="")
-        return
-    try:
-        write_text(output, text)
-    except OSError as error:
-        raise unwritten(output, error) from None
+    model = fit_model(observation, exclude=exclude)
+    counts = {name: len(getattr(model, name)) for name in ("sources", "stages", "queues")}
+    put_text(model_text(model), output, as_json=as_json, **counts)
 
 
 @click.command("simulate")

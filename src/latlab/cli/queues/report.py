@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from latlab.cli.kit.options import JSON
+from latlab.cli.kit.files import writing
+from latlab.cli.kit.options import JSON, output
 from latlab.cli.kit.progress import say
 from latlab.cli.queues._exclude import EXCLUDE, tell_unknown
 from latlab.reports.json import dumps
@@ -15,13 +16,10 @@ from latlab.reports.json import dumps
 @click.command("report")
 @click.argument("run", type=click.Path(path_type=Path))
 @EXCLUDE
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="File to write [default: queues.html in RUN]."
-)
+@output("File to write [default: queues.html in RUN].")
 @JSON
 def report_(run: Path, exclude: tuple[str, ...], output: Path | None, as_json: bool) -> None:
     """Write an HTML page of RUN: fills over time, samples, traces, topology."""
-    from latlab.errors import unwritten
     from latlab.formats.recording import open_recording
     from latlab.queues import analyse, load
     from latlab.reports.queues.html import write_queues_report
@@ -35,10 +33,8 @@ def report_(run: Path, exclude: tuple[str, ...], output: Path | None, as_json: b
         traces = {name: table[name] for name in ("queue", "push_ns", "pop_ns")}
     target = output or run / "queues.html"
     analysis = analyse(observation, exclude=exclude)
-    try:
+    with writing(target):
         write_queues_report(target, observation, analysis, recording.environment, recording.command, traces)
-    except OSError as error:
-        raise unwritten(target, error) from None
     if as_json:
         counts = {"queues": len(analysis.queues), "stages": len(analysis.stages)}
         click.echo(dumps({"schema": 1, "report": str(target), **counts}))
@@ -51,7 +47,7 @@ def report_(run: Path, exclude: tuple[str, ...], output: Path | None, as_json: b
 @click.argument("after", type=click.Path(path_type=Path))
 @EXCLUDE
 @click.option("--html", type=click.Path(path_type=Path), help="Also write a page with the plots of both.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def compare_(before: Path, after: Path, exclude: tuple[str, ...], html: Path | None, as_json: bool) -> None:
     """Show how stages and queues changed from BEFORE to AFTER."""
     from latlab.formats.recording import open_recording
@@ -67,17 +63,14 @@ def compare_(before: Path, after: Path, exclude: tuple[str, ...], html: Path | N
     for difference in unlike:
         click.echo(f"latlab: the runs differ in {difference}", err=True)
     if html is not None:
-        from latlab.errors import unwritten
         from latlab.reports.queues.compare_html import Side, write_comparison
 
         first, second = (
             Side(str(path), run, analysis)
             for path, run, analysis in zip((before, after), runs, found, strict=True)
         )
-        try:
+        with writing(html):
             write_comparison(html, first, second, environments[1], [str(item) for item in unlike])
-        except OSError as error:
-            raise unwritten(html, error) from None
         say(f"latlab queues: comparison: {html}")
     if as_json:
         names = ("before", "after")

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import click
 
-from latlab.cli.kit.options import Seconds
+from latlab.cli.kit.files import check_stdout, put_text
+from latlab.cli.kit.options import JSON, JSON_ASIDE, Seconds, output
 from latlab.cli.kit.progress import clock
 from latlab.errors import ExitCode, UsageError
-from latlab.formats.documents import write_text
 from latlab.reports.json import dumps
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder for the result.")
+@output("Folder for the result.", required=True)
 @click.option("--merge", default=20.0, help="Blocked slices below this many us become runs.")
 @click.option("--faults", is_flag=True, help="Record every page fault (about 1 us each).")
 @click.option(
@@ -36,9 +36,7 @@ from latlab.reports.json import dumps
     help="Follow this process, which runs already; with --perf and --ctf: the one in the recording.",
 )  # fmt: skip
 @click.option("--seconds", type=Seconds(), default=5.0, help="With --pid: for how long at most.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print the result as JSON; COMMAND's output goes to stderr."
-)
+@JSON_ASIDE
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def capture(
     output: Path,
@@ -99,13 +97,12 @@ def capture(
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--language", required=True, help="Language: c++ or python.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write [default: stdout].")
-def emit(folder: Path, language: str, output: Path | None) -> None:
+@output("File to write [default: stdout].")
+@JSON
+def emit(folder: Path, language: str, output: Path | None, as_json: bool) -> None:
     """Write the action files of FOLDER as a program's source."""
     from latlab import stubs
 
+    check_stdout(output, as_json)
     source = stubs.emit(stubs.load_actions(folder), language)
-    if output is None:
-        click.echo(source, nl=False)
-    else:
-        write_text(output, source)
+    put_text(source, output, as_json=as_json, language=language)

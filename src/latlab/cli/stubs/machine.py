@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from latlab.cli.kit.options import ABOVE_ZERO, JSON, Seconds
+from latlab.cli.kit.options import ABOVE_ZERO, CPUS, JSON, JSON_ASIDE, Seconds
 from latlab.cli.kit.progress import say
 from latlab.errors import ExitCode, UsageError
-from latlab.reports.json import dumps
+from latlab.reports.json import document, dumps
 from latlab.words import duration
 
 
@@ -48,7 +48,7 @@ def calibrate(
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.option("--cores", type=click.IntRange(min=1), help="Number of CPUs to keep busy.")
-@click.option("--cpus", help="Keep these CPUs busy: 0,3-5.")
+@click.option("--cpus", type=CPUS, help="Keep these CPUs busy: 0,3-5.")
 @click.option(
     "--duty", type=click.FloatRange(0, 1, min_open=True), default=1.0, help="Busy share of each 10 ms."
 )
@@ -62,10 +62,11 @@ def calibrate(
     "--disk-folder", type=click.Path(path_type=Path, exists=True, file_okay=False), default=Path(),
     show_default=False, help="Folder for --disk [default: the current folder].",
 )  # fmt: skip
+@JSON_ASIDE
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
 def load(
-    cores: int | None, cpus: str | None, duty: float, memory: float | None, disk: float | None,
-    disk_folder: Path, command: tuple[str, ...],
+    cores: int | None, cpus: tuple[int, ...] | None, duty: float, memory: float | None, disk: float | None,
+    disk_folder: Path, as_json: bool, command: tuple[str, ...],
 ) -> int:  # fmt: skip
     """Run COMMAND while the whole system is loaded, and report the load that was reached.
 
@@ -76,25 +77,31 @@ def load(
 
     from latlab import stubs
     from latlab.stubs.studies import runner as _lab
-    from latlab.system.cpus import parse_cpu_list
 
     if cpus is None and cores is None and memory is None and disk is None:
         raise UsageError("there is nothing to load", remedy="give --cores, --cpus, --memory or --disk")
     if cpus is not None and cores is not None:
         raise UsageError("give --cores or --cpus, not both")
     _lab.check_command(list(command))
-    chosen: int | list[int] = parse_cpu_list(cpus) if cpus is not None else cores or 0
+    chosen: int | list[int] = list(cpus) if cpus is not None else cores or 0
     begin = time.monotonic_ns()
     with stubs.load(
         cpus=chosen, duty=duty, memory=None if memory is None else memory * 1e9,
         disk=None if disk is None else disk_folder, disk_bytes_per_s=(disk or 0.0) * 1e6,
     ) as achieved:  # fmt: skip
-        code = subprocess.run(command, check=False).returncode
+        # 2: with --json stdout is the document's.
+        code = subprocess.run(command, check=False, stdout=2 if as_json else None).returncode
         lasted = time.monotonic_ns() - begin
-        said = [f"{achieved.busy_ns / lasted:.2f} CPUs busy"] if chosen else []
-        said += [f"{achieved.memory_bytes / lasted:.2f} GB/s of memory"] if memory is not None else []
-        said += [f"{achieved.disk_bytes / lasted * 1e3:.2f} MB/s of disk"] if disk is not None else []
+        busy = achieved.busy_ns / lasted if chosen else None
+        memory_hz = achieved.memory_bytes / lasted * 1e9 if memory is not None else None
+        disk_hz = achieved.disk_bytes / lasted * 1e9 if disk is not None else None
+    said = [f"{busy:.2f} CPUs busy"] if busy is not None else []
+    said += [f"{memory_hz / 1e9:.2f} GB/s of memory"] if memory_hz is not None else []
+    said += [f"{disk_hz / 1e6:.2f} MB/s of disk"] if disk_hz is not None else []
     say(f"latlab: for {duration(lasted)}: {', '.join(said)}")
+    if as_json:
+        reached = {"busy_cpus": busy, "memory_bytes_per_s": memory_hz, "disk_bytes_per_s": disk_hz}
+        click.echo(document({"ns": lasted, **reached, "exit_code": code}))
     if code:
         click.echo(f"latlab: the command ended with exit code {code}", err=True)
     return ExitCode.FAILED if code else ExitCode.OK

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from latlab.cli.kit.options import JSON, Seconds
+from latlab.cli.kit.files import check_stdout, put_text
+from latlab.cli.kit.options import JSON, JSON_ASIDE, Seconds, output
 from latlab.cli.kit.progress import say, teller
 from latlab.errors import ExitCode, UsageError
 from latlab.formats.documents import write_text
-from latlab.reports.json import dumps
+from latlab.reports.json import document, dumps
 from latlab.words import size
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _COMMAND = click.argument("command", nargs=-1, type=click.UNPROCESSED, required=
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("study_toml", type=click.Path(path_type=Path))
 @JSON
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the study's recording.")
+@output("Folder for the study's recording.")
 @click.option("--html", type=click.Path(path_type=Path), help="Write a page with the plots of each step.")
 @click.option("--seconds", type=Seconds(), help="Time for the repetitions, instead of the file's.")
 @click.option("--seed", type=int, help="Seed of the order of the runs, instead of the file's.")
@@ -163,9 +164,7 @@ def record(
     "--compare/--no-compare", default=True,
     help="Run COMMAND without the stub as well, and compare what both say and write.",
 )  # fmt: skip
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print the result as JSON; COMMAND's output goes to stderr."
-)
+@JSON_ASIDE
 @_COMMAND
 def replay(
     trace: Path, name: str, keyed: bool, lazy: bool, views: bool, pickles: bool, compare: bool, as_json: bool,
@@ -207,13 +206,17 @@ def replay(
 @click.command()
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option("--labelled", is_flag=True, help="Label each field.")
-def decode(trace: Path, labelled: bool) -> None:
+@JSON
+def decode(trace: Path, labelled: bool, as_json: bool) -> None:
     """Print TRACE as text, one line a value.
 
     run;size of name;name;size of type;type;1 where it is NULL, else 0[;size of the data;members]
     """
     from latlab.stubs.components import trace as _trace
 
+    if as_json:
+        click.echo(document(_trace.as_json(trace)))
+        return
     for line in _trace.as_text(trace, labelled=labelled):
         click.echo(line)
 
@@ -226,7 +229,7 @@ def decode(trace: Path, labelled: bool) -> None:
 @click.option("--keyed", is_flag=True, help="Match results by the arguments, not by their order.")
 @_MUTATES
 @JSON
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File for a study's `validation`.")
+@output("File for a study's `validation`.")
 @_COMMAND
 def validate(
     name: str,
@@ -254,15 +257,14 @@ def validate(
 @click.argument("header", type=click.Path(path_type=Path))
 @click.option("--class", "name", required=True, help="The class, with its namespaces.")
 @click.option("-I", "includes", multiple=True, help="Include folder (repeatable).")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write [default: stdout].")
-def spec(header: Path, name: str, includes: tuple[str, ...], output: Path | None) -> None:
+@output("File to write [default: stdout].")
+@JSON
+def spec(header: Path, name: str, includes: tuple[str, ...], output: Path | None, as_json: bool) -> None:
     """Write a header that records and loads every member of a C++ class of HEADER, private ones too."""
     from latlab.stubs.components import cxx_spec as _spec
 
+    check_stdout(output, as_json)
     text, marked = _spec.spec(header, name, [f"-I{folder}" for folder in includes])
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        write_text(output, text)
+    put_text(text, output, as_json=as_json, marked=marked)
     if marked:
         click.echo(f"latlab: {marked} members are marked and not written: look for MARK", err=True)

@@ -338,25 +338,50 @@ def members(definition: Definition, value: Value) -> Any:
     return decode_packed(definition.layout, value.data)
 
 
+def _read_values(path: str | os.PathLike[str]) -> Iterator[tuple[Definition, Value, Any]]:
+    """Each value with what it says of itself and what is inside of it."""
+    for definition in read(path):
+        for value in definition.values:
+            try:
+                inside = members(definition, value)
+            except Exception as error:  # a damaged pickle raises what it likes
+                raise InputError(
+                    path,
+                    f"holds a damaged value ({error})",
+                    place=f"{definition.name}, run {value.run}",
+                ) from error
+            yield definition, value, inside
+
+
 def as_text(path: str | os.PathLike[str], *, labelled: bool = False) -> Iterator[str]:
     """One line a value: run;size of name;name;size of type;type;NULL flag[;size of data;members].
 
     Sizes of name and type count their NUL. With labels, a line a value names each part.
     """
-    for definition in read(path):
-        for value in definition.values:
-            name, kind = definition.name, definition.type
-            head = [value.run, len(name.encode()) + 1, name, len(kind.encode()) + 1, kind]
-            try:
-                inside = members(definition, value)
-            except Exception as error:  # a damaged pickle raises what it likes
-                raise InputError(
-                    path, f"holds a damaged value ({error})", place=f"{name}, run {value.run}"
-                ) from error
-            if labelled:
-                shown = "NULL" if value.data is None else f"({len(value.data)} bytes) {inside!r}"
-                yield f"run {value.run}, thread {value.thread}: {name} [{kind}] = {shown}"
-            elif value.data is None:
-                yield ";".join(map(str, [*head, 1]))
-            else:
-                yield ";".join([*map(str, [*head, 0, len(value.data)]), *flatten(inside)])
+    for definition, value, inside in _read_values(path):
+        name, kind = definition.name, definition.type
+        head = [value.run, len(name.encode()) + 1, name, len(kind.encode()) + 1, kind]
+        if labelled:
+            shown = "NULL" if value.data is None else f"({len(value.data)} bytes) {inside!r}"
+            yield f"run {value.run}, thread {value.thread}: {name} [{kind}] = {shown}"
+        elif value.data is None:
+            yield ";".join(map(str, [*head, 1]))
+        else:
+            yield ";".join([*map(str, [*head, 0, len(value.data)]), *flatten(inside)])
+
+
+def as_json(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The same as a document: an object a value; `bytes` and `members` are null where it is NULL."""
+    return {
+        "values": [
+            {
+                "run": value.run,
+                "thread": value.thread,
+                "name": definition.name,
+                "type": definition.type,
+                "bytes": None if value.data is None else len(value.data),
+                "members": None if value.data is None else list(flatten(inside)),
+            }
+            for definition, value, inside in _read_values(path)
+        ]
+    }
