@@ -94,7 +94,7 @@ def derive(
     index_of = {int(tid): index for index, tid in enumerate(tids)}
     lookup = _Lookup(tids)
     switches = events["sched:sched_switch"]
-    rows = _rows(events, lookup, kin, tids)
+    rows = _until(_rows(events, lookup, kin, tids), ended_ns)
     happened = len(rows["time"])
     if events.forgotten.samples or (most is not None and happened > most):
         rows, began_ns = _latest(rows, LATEST, max(began_ns, events.forgotten.until_ns))
@@ -141,6 +141,20 @@ def _latest(rows: dict[str, Array], most: int, began_ns: int) -> tuple[dict[str,
         last = np.concatenate([thread[before][1:] != thread[before][:-1], [True]])
         keep[before[last]] = True
     return {key: value[keep] for key, value in rows.items()}, begin
+
+
+def _until(rows: dict[str, Array], ended_ns: int) -> dict[str, Array]:
+    """Without what happened after the end, such as by our telling the program to end.
+
+    The first event of a thread behind it stays, for it says in what state the thread was until then; who woke
+    it is not what it waited for.
+    """
+    behind = rows["time"] > ended_ns
+    again = np.zeros_like(behind)
+    again[1:] = behind[1:] & behind[:-1] & (rows["thread"][1:] == rows["thread"][:-1])
+    rows["waker"] = np.where(behind, -1, rows["waker"])
+    rows["source"] = np.where(behind, int(Source.UNKNOWN), rows["source"])
+    return {key: value[~again] for key, value in rows.items()}
 
 
 class _Lookup:
