@@ -11,6 +11,7 @@ from latlab.formats.hdr import hlog
 from latlab.formats.recording import is_recording, open_recording
 from latlab.model.shown import Reader, Shown, Table
 from latlab.model.statistics.histogram import Histogram
+from latlab.words import duration, plural
 
 __all__ = ["HGRM", "HLOG", "RECORDING"]
 
@@ -77,7 +78,8 @@ def _show_log(path: Path) -> Shown:
     }
     columns = ("tag", "histograms", "count", "p50", "p99", "p99.9", "max")
     span = sum(interval.length_s for interval in log.intervals)
-    what = f"a histogram log of {len(log.intervals)} intervals, {span:.1f} s, values in the log's own unit"
+    held = plural(len(log.intervals), "interval")
+    what = f"a histogram log of {held}, {duration(1e9 * span)}, values in the log's own unit"
     return Shown(what, document, [Table("", columns, rows)])
 
 

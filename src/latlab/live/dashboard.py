@@ -22,6 +22,7 @@ from latlab.live.web import Handler, Server
 from latlab.model.queues.live import QueueNow, Snapshot
 from latlab.reports.assets.files import asset
 from latlab.reports.sections import topology
+from latlab.words import number
 
 __all__ = ["Dashboard", "changes", "drawing", "frame", "mean_time_ns"]
 
@@ -143,7 +144,7 @@ def drawing(snapshot: Snapshot) -> str:
     nodes = [
         topology.Node(
             name,
-            f"{rates[name]:,.0f}/s" if name in rates else "",
+            f"{number(rates[name])}/s" if name in rates else "",
             loads.get(name),
             # Of stages that are slow alike the type is named.
             snapshot.limiting_stage is not None and snapshot.limiting_stage in (name, types.get(name)),

@@ -21,7 +21,7 @@ from textual.widgets import DataTable, Footer, Header, Sparkline, Static
 
 from latlab.model.queues.analysis import Verdict
 from latlab.model.queues.live import LatencyNow, QueueNow, Snapshot, StageNow
-from latlab.words import duration, share
+from latlab.words import count, duration, number, share
 
 __all__ = ["Top", "fill_bar", "latency_text", "verdict_text"]
 
@@ -70,7 +70,7 @@ def latency_text(latency: LatencyNow | None) -> str:
         return "end to end: the traces are full, and what the application does from now on is not traced"
     values = (("p50", latency.p50_ns), ("p99", latency.p99_ns), ("p99.9", latency.p99_9_ns))
     shown = ", ".join(f"{name} {'–' if ns is None else duration(ns)}" for name, ns in values)
-    return f"end to end: {shown} ({latency.events:,} traced events in {latency.window_s:g} s)"
+    return f"end to end: {shown} ({latency.events:,} traced events in {duration(1e9 * latency.window_s)})"
 
 
 def fill_bar(queue: QueueNow, width: int = _BAR) -> Text:
@@ -169,8 +169,8 @@ class QueueScreen(Screen[None]):
             ("capacity", str(queue.capacity or "unbounded or unknown")),
             ("high-water mark", f"{queue.high_water} (seen since this view began)"),
             ("seen in this view", f"mean {sum(fills) / max(1, len(fills)):.1f} over {len(fills)} looks"),
-            ("put in", f"{queue.total_in}, {queue.rate_in_hz:.0f}/s"),
-            ("taken out", f"{queue.total_out}, {queue.rate_out_hz:.0f}/s"),
+            ("put in", f"{count(queue.total_in)}, {number(queue.rate_in_hz)}/s"),
+            ("taken out", f"{count(queue.total_out)}, {number(queue.rate_out_hz)}/s"),
             ("grows by", f"{queue.rate_in_hz - queue.rate_out_hz:+.0f}/s"),
             ("dropped", str(queue.dropped)),
             ("producer blocked", f"{queue.blocked} times"),

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from latlab.words import count
+from latlab.words import count, duration
 
 __all__ = [
     "DEADLINE",
@@ -192,7 +192,8 @@ class Losses:
     def of_the_last(self, of_s: float, turns: int, seconds: float, *, more: bool = False) -> Losses:
         """The same with a note that the beginning was left out; `more`: there were others, not counted."""
         least = "more than " if more else ""
-        note = f"of {of_s:.0f} s with {least}{count(turns)} turns the last {seconds:.1f} s are analysed"
+        last = duration(1e9 * seconds)
+        note = f"of {duration(1e9 * of_s)} with {least}{count(turns)} turns the last {last} are analysed"
         return replace(self, notes=(*self.notes, note))
 
 

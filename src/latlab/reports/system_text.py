@@ -9,6 +9,7 @@ from latlab.model.machine.environment import Environment
 from latlab.system.clocks import ClockFacts
 from latlab.system.settings.catalogue import Finding
 from latlab.system.settings.tuning import Change
+from latlab.words import duration
 
 __all__ = ["changes", "clock_table", "environment", "findings"]
 
@@ -40,10 +41,10 @@ def clock_table(found: Sequence[ClockFacts], use: Mapping[str, str]) -> str:
     """One line a clock, then which to take."""
     lines = ["clock                      kind       native     Python     step       monotonic  use"]
     for one in found:
-        step = "?" if math.isnan(one.quantum_ns) else f"{one.quantum_ns:.4g} ns"
+        step = "?" if math.isnan(one.quantum_ns) else duration(one.quantum_ns)
         steady = "yes" if one.monotonic else "NO"
-        native = "-" if one.native_cost_ns is None else f"{one.native_cost_ns:.1f} ns"
-        cost = f"{one.cost_ns:.1f} ns"
+        native = "-" if one.native_cost_ns is None else duration(one.native_cost_ns)
+        cost = duration(one.cost_ns)
         lines.append(
             f"{one.name:<26} {one.kind:<10} {native:<10} {cost:<10} {step:<10} {steady:<10} {one.use}"
         )

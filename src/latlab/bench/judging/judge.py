@@ -24,7 +24,7 @@ from latlab.model.evidence.said import said
 from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.change_points import change_points
 from latlab.stats.experiments import paired
-from latlab.stats.quantiles import nearest_rank
+from latlab.stats.quantiles import nearest_rank, quantile_name
 from latlab.stats.variance import effective_size, midmean, midmean_error
 
 __all__ = ["SHIFTED", "difference", "judge_pairs", "log_ratio", "measured", "turn_ratios"]
@@ -208,7 +208,7 @@ def _shifts(pairs: Sequence[Pair], alpha: float, block: int) -> tuple[Shift, ...
     mean = float(np.mean(effective)) if pairs else 0.0
     out = []
     for q in SHIFTED:
-        name = f"p{q * 100:g}"
+        name = quantile_name(q)
         needed = _BEYOND / min(q, 1 - q)
         size = block * math.ceil(needed / mean / block) if mean > 0 else 0
         groups = len(pairs) // size if size else 0

@@ -19,7 +19,7 @@ from latlab.model.evidence.bench import VerdictSaid
 from latlab.model.evidence.said import said
 from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.experiments import paired
-from latlab.stats.quantiles import nearest_rank
+from latlab.stats.quantiles import nearest_rank, quantile_name
 from latlab.words import share
 
 __all__ = [
@@ -71,7 +71,7 @@ def names_of(a: Sample, b: Sample) -> tuple[str, ...]:
         names.append("mean")
     tails = tail_of(a), tail_of(b)
     if 0 < tails[0][0] == tails[1][0] and min(ns for _, ns in tails) > 0:
-        names.append(f"p{tails[0][0] * 100:g}")
+        names.append(quantile_name(tails[0][0]))
     return tuple(names)
 
 

@@ -9,7 +9,7 @@ from latlab.bench.measuring.pilot import FEWEST_TURNS, PILOT_BUILDS, PILOT_PAIRS
 from latlab.model.bench import Plan, Settings
 from latlab.stats.experiments import paired
 from latlab.stats.variance import best_iterations
-from latlab.words import relative, share
+from latlab.words import duration, relative, share
 
 __all__ = ["default_smallest_effect", "make_plan", "plan_from", "with_plan"]
 
@@ -160,7 +160,7 @@ def _why(plan: Plan, effect: float, alpha: float, *, fixed: bool) -> str:
             f"and by {relative(plan.iteration_deviation)} from turn to turn, of which "
             f"{share(plan.effective_share, digits=0)} "
             f"count as independent; {plan.iterations} iterations a process, {chosen}, in turns of "
-            f"{plan.turn} after {plan.unmeasured} unmeasured: {plan.pair_s * 1e3:.3g} ms a pair"
+            f"{plan.turn} after {plan.unmeasured} unmeasured: {duration(1e9 * plan.pair_s)} a pair"
         )
     else:
         what = (
@@ -168,19 +168,19 @@ def _why(plan: Plan, effect: float, alpha: float, *, fixed: bool) -> str:
             f"{relative(plan.iteration_deviation)} between iterations, of which "
             f"{share(plan.effective_share, digits=0)} count "
             f"as independent; {plan.iterations} iterations a process, {chosen}, one process after the other: "
-            f"{plan.pair_s * 1e3:.3g} ms a pair"
+            f"{duration(1e9 * plan.pair_s)} a pair"
         )
     if plan.build_deviation is not None:
         what += (
             f"; {relative(plan.build_deviation)} from build to build of {PILOT_BUILDS}, "
             f"each of which takes "
-            f"{plan.build_s:.3g} s: {plan.block_pairs} pairs a build take the least time"
+            f"{duration(1e9 * plan.build_s)}: {plan.block_pairs} pairs a build take the least time"
         )
     if plan.pairs is not None and plan.seconds is not None:
         builds = "" if plan.build_deviation is None else f"{plan.builds} builds with "
         what += (
             f"; {_share(effect)} at level {alpha:g} and power {plan.power:g} needs {builds}{plan.pairs} "
-            f"pairs ({plan.seconds:.3g} s)"
+            f"pairs ({duration(1e9 * plan.seconds)})"
         )
     if plan.budget_pairs is not None:
         what += f"; the budget allows {plan.budget_pairs} pairs, " + (

@@ -12,6 +12,7 @@ import click
 from latlab.cli.kit.progress import say
 from latlab.errors import ExitCode
 from latlab.reports.json import dumps
+from latlab.words import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +52,7 @@ def fly(
     written = 0
     with recorder:
         until = None if seconds is None else time.monotonic() + seconds
-        say(f"keeping the last {keep_seconds:g} s until something happens")
+        say(f"keeping the last {duration(1e9 * keep_seconds)} until something happens")
         while written < times:
             over = stop.wait(0.05) or recorder.failed or not recorder.anyone_alive
             over = over or (until is not None and time.monotonic() >= until)

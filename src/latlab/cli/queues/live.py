@@ -16,7 +16,7 @@ from latlab.cli.queues._exclude import EXCLUDE
 from latlab.cli.queues.observe import targets
 from latlab.errors import MissingExtraError, UsageError
 from latlab.reports.json import dumps
-from latlab.words import duration, share
+from latlab.words import duration, number, share
 
 if TYPE_CHECKING:
     from latlab.model.queues.live import Snapshot
@@ -91,7 +91,7 @@ def _say(snapshot: Snapshot, as_json: bool) -> None:
             print(f"{snapshot.limiting_stage} limits (confidence {share(snapshot.confidence, digits=0)})")
         for queue in snapshot.queues:
             of = f"/{queue.capacity}" if queue.capacity else ""
-            rates = f"{queue.rate_in_hz:.0f}/s in, {queue.rate_out_hz:.0f}/s out, "
+            rates = f"{number(queue.rate_in_hz)}/s in, {number(queue.rate_out_hz)}/s out, "
             if queue.kind == "socket":
                 of, rates = f"{of} bytes", ""
             print(

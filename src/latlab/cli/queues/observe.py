@@ -19,6 +19,7 @@ from latlab.cli.kit.progress import clock, say
 from latlab.cli.queues._flight import fly
 from latlab.errors import ExitCode, InputError, UsageError
 from latlab.reports.json import dumps
+from latlab.words import duration
 
 if TYPE_CHECKING:
     from latlab.formats.recording import RecordingWriter
@@ -228,9 +229,9 @@ def _tell(
         document = {"schema": 1, "recording": str(output), "period_ns": period, **achieved, **statistics}
         print(dumps(document, indent=2))
     else:
-        p50, p99 = achieved["period_p50_ns"] / 1e3, achieved["period_p99_ns"] / 1e3
+        p50, p99 = duration(achieved["period_p50_ns"]), duration(achieved["period_p99_ns"])
         print(f"{statistics['sweeps']} sweeps, {statistics['samples']} samples")
-        print(f"period {period / 1e3:g} µs asked, p50 {p50:.1f} µs, p99 {p99:.1f} µs")
+        print(f"period {duration(period)} asked, p50 {p50}, p99 {p99}")
         print(f"timer slack {statistics['timer_slack_ns']} ns")
         print(f"{statistics['missed_periods']} periods missed, {statistics['lost_periods']} without room")
     if statistics["trouble"]:

@@ -16,7 +16,7 @@ from latlab.lab.judge.watched import Watched
 from latlab.model.diagnosis.answer import Answer, Budget, Floor, Step
 from latlab.model.queues.tail import Tail
 from latlab.queues import tail
-from latlab.stats.quantiles import nearest_rank
+from latlab.stats.quantiles import nearest_rank, quantile_name
 from latlab.words import count, plural
 
 __all__ = ["about_queues"]
@@ -104,4 +104,4 @@ def _slowest(queues: Watched, place: Place) -> tuple[Tail, str]:
     times = max(1, queues.residence.end_to_end.size)
     share = round(max(0.5, min(_TAIL, 1 - _MOST_EXEMPLARS / times)), 4)
     found = tail(queues.observation, columns, share=share, most=_MOST_EXEMPLARS)
-    return found, f"{found.beyond} traced events beyond p{100 * share:g}"
+    return found, f"{found.beyond} traced events beyond {quantile_name(share)}"

@@ -8,6 +8,7 @@ from latlab.model.diagnosis.answer import Budget
 from latlab.model.evidence.pipeline import RunFinding
 from latlab.model.evidence.said import said
 from latlab.model.queues.analysis import Analysis, Verdict
+from latlab.stats.quantiles import quantile_name
 from latlab.words import share
 
 __all__ = ["TailStage", "waits_for"]
@@ -50,6 +51,6 @@ def waits_for(found: Analysis, budget: Budget | None) -> TailStage | None:
         return None
     queues = sorted(waits[stage].items(), key=lambda item: -item[1])[:_NAMED]
     where = " and ".join(f"{name} ({share(ns / budget.total_ns, digits=0)})" for name, ns in queues)
-    quantile = f"p{100 * budget.quantile:g}"
+    quantile = quantile_name(budget.quantile)
     of_it = {"part": spent[stage] / budget.total_ns, "quantile": quantile, "total_ns": budget.total_ns}
     return TailStage(stage, said(RunFinding.TAIL, stage=stage, queues=where, **of_it))

@@ -22,7 +22,7 @@ from latlab.model.diagnosis.answer import Applied, AppliedRow, Forecast, Interva
 from latlab.model.diagnosis.layout import STAGES, Layout
 from latlab.model.evidence.forecast import AppliedSaid
 from latlab.model.evidence.said import said
-from latlab.stats.quantiles import nearest_rank
+from latlab.stats.quantiles import nearest_rank, quantile_name
 from latlab.words import share
 
 __all__ = ["applied"]
@@ -64,7 +64,9 @@ def applied(
         fast.append(run_fast(stubbing, layout, stage))
         longest = max(longest, time.monotonic() - begin)
         row = {"rate_hz": paced[-1].rate_hz, "capacity_hz": fast[-1].rate_hz}
-        row |= {f"p{100 * q:g}_ns": float(nearest_rank(paced[-1].latency, q)) for q in (0.5, 0.99, 0.999)}
+        row |= {
+            f"{quantile_name(q)}_ns": float(nearest_rank(paced[-1].latency, q)) for q in (0.5, 0.99, 0.999)
+        }
         writer.append("applied", {name: np.array([value]) for name, value in row.items()})
     kept, kept_fast = undisturbed({speedup: paced}, {speedup: fast})
     runs, rates = kept[speedup], [one.rate_hz for one in kept_fast[speedup]]

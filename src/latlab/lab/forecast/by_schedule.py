@@ -18,6 +18,7 @@ from latlab.model.threads import LimitKind, Role, ThreadFindings
 from latlab.schedule.simulation.forecast import forecast
 from latlab.schedule.simulation.steps import word_of
 from latlab.threads import SHORTEST_S
+from latlab.words import duration
 
 __all__ = ["by_schedule", "scenarios_of"]
 
@@ -38,7 +39,7 @@ def by_schedule(
         over: whether the time for them is over: what is not done by then is left out.
     """
     if schedule.left_out_ns:
-        return (), f"of all that happened only the last {schedule.seconds:.1f} s are analysed"
+        return (), f"of all that happened only the last {duration(1e9 * schedule.seconds)} are analysed"
     if schedule.seconds < SHORTEST_S:
         return (), said(ThreadReason.TOO_SHORT, ns=schedule.seconds * 1e9)
     asked = scenarios_of(schedule, found)

@@ -50,6 +50,7 @@ from latlab.model.evidence.forecast import ForecastSaid, ForecastWarning
 from latlab.model.evidence.said import said
 from latlab.model.queues.analysis import Verdict
 from latlab.stats.quantiles import nearest_rank
+from latlab.words import duration
 
 __all__ = ["STORY_SPEEDUPS", "forecast", "points_that_fit"]
 
@@ -102,7 +103,7 @@ def forecast(
         _require_time(_least_s(shortest), deadline)
         fits = (left_s - _least_s(0.0)) / (_least_s(1.0) - _least_s(0.0))
         stubbing = dataclasses.replace(stubbing, seconds=max(shortest, fits))
-        tell(f"forecast: runs of {stubbing.seconds:.1f} s, so that it fits the budget")
+        tell(f"forecast: runs of {duration(1e9 * stubbing.seconds)}, so that it fits the budget")
     begin = time.monotonic()
     base = run_paced(stubbing, stubbing.layout, stage)
     flat = run_paced(stubbing, stubbed(stubbing.layout, stage, 0), stage)
@@ -124,7 +125,7 @@ def forecast(
         if fits < shortest:  # longer ones are made to fit
             _require_time(least * (shortest + overhead_s + fast_s) + lean_s, deadline)
         stubbing = dataclasses.replace(stubbing, seconds=max(shortest, fits))
-        tell(f"forecast: runs of {stubbing.seconds:.1f} s, so that it fits the budget")
+        tell(f"forecast: runs of {duration(1e9 * stubbing.seconds)}, so that it fits the budget")
     pair_s = stubbing.seconds + overhead_s + fast_s
     more_s = (_FLAT_FAST - 1) * fast_s
     if speedups is None:
@@ -134,8 +135,9 @@ def forecast(
     removable = 1 - flat.service_ns / base.service_ns
     if removable < _LEAST_REMOVABLE:
         raise CannotStubError(
-            f"the service of {stage} is its own code ({flat.service_ns:,.0f} of {base.service_ns:,.0f} ns), "
-            "and only service time that a layout adds can be stubbed in this pipeline"
+            f"the service of {stage} is its own code ({duration(flat.service_ns)} of "
+            f"{duration(base.service_ns)}), and only service time that a layout adds can be "
+            "stubbed in this pipeline"
         )
     left = {speedup: max(0, round((1 - speedup) * base.service_ns - flat.service_ns)) for speedup in speedups}
     layouts: dict[float | None, Layout] = {

@@ -21,7 +21,7 @@ class BenchWarning(Kind):
         "describe; see the report's densities and the quantiles' shifts"
     )
     COARSE_CLOCK = (
-        "an iteration of {iteration_ns:.3g} ns is less than 20 steps of the clock ({step_ns:.3g} ns); "
+        "an iteration of {iteration_ns:duration} is less than 20 steps of the clock ({step_ns:duration}); "
         "raise --batch or drop set_up()"
     )
     ONE_BUILD = (
@@ -91,7 +91,7 @@ class ConditionSaid(Kind):
     THROTTLED_ANYWAY = "real-time processes are throttled even without it"
     THROTTLES = "it throttles real-time processes"
     NOT_THROTTLING = "it throttles no thread here"
-    STEP_TOOK = "a step of a fixed loop took {ns:.3g} ns"
+    STEP_TOOK = "a step of a fixed loop took {ns:duration}"
     CLOCK_MOVED = "the clock moved by a factor of {ratio:.2f}"
     CLOCK_STOOD = "the clock did not move under load"
 

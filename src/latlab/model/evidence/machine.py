@@ -153,12 +153,12 @@ class ProbeSaid(Kind):
     ONE_LAYOUT = "three processes had {before:.0f} layouts before, and have one layout"
     LAYOUTS = "three processes had {before:.0f} layouts before, and have different layouts still"
     PREEMPTED = (
-        "{effect}: a measuring thread was preempted {before_hz:.0f} times a second before, {after_hz:.0f} "
-        "after"
+        "{effect}: a measuring thread was preempted {before_hz:number} times a second before, "
+        "{after_hz:number} after"
     )
     INTERRUPTED = (
-        "{effect}: devices interrupted the measuring CPUs {before_hz:.0f} times a second before, "
-        "{after_hz:.0f} after"
+        "{effect}: devices interrupted the measuring CPUs {before_hz:number} times a second before, "
+        "{after_hz:number} after"
     )
 
 
@@ -185,5 +185,5 @@ class FloorUnknown(Kind):
     NOT_A_FLOOR = "{path} is not a floor; measure it with `latlab jitter -r 10`"
     CORE = (
         "CPU {cpu}: p50 {p50_ns:duration}, p99.9 {p99_9_ns:duration}, max {max_ns:duration}, "
-        "{gaps_hz:.0f} gaps/s"
+        "{gaps_hz:number} gaps/s"
     )

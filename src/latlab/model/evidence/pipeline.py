@@ -23,8 +23,8 @@ class RunEvidence(Kind):
         "lock; {busiest} used {busiest_cpu:share0} of a CPU, and all stages together {total:.2f}"
     )
     SERVICE = (
-        "{stage} serves an event in {p50_ns:duration} (p50, traced): at most {most:,.0f} events/s "
-        "with a core of its own; it took {rate:,.0f}/s"
+        "{stage} serves an event in {p50_ns:duration} (p50, traced): at most {most:number} events/s "
+        "with a core of its own; it took {rate:number}/s"
     )
     LONGEST_SERVICE = (
         "nothing limits, but an event is served longest at {type}: {p50_ns:duration} (p50, traced), "
@@ -163,7 +163,8 @@ class RateSaid(Kind):
     """The highest rate that loses nothing; `closest` says how the next one lost."""
 
     FOUND = (
-        "The smallest delay that loses nothing is {delay_ns:,} ns: {rate:,.0f} messages/s a venue. {closest}"
+        "The smallest delay that loses nothing is {delay_ns:,} ns: {rate:number} messages/s a venue. "
+        "{closest}"
     )
     UNSEEN = "At {delay_ns:,} ns messages were dropped before any queue was seen to rise."
     ROSE = "At {delay_ns:,} ns {queue} rose before the first drop, to {fill:,} events."

@@ -27,7 +27,7 @@ class QueueEvidence(Kind):
         "its input {queue} held {fill:,.1f} events on average of {capacity:count}, and was full "
         "{full:share} of the time"
     )
-    INPUT_GROWS = "its input {queue} held {fill:,.1f} events on average, and grew by {growth:.0f} a second"
+    INPUT_GROWS = "its input {queue} held {fill:,.1f} events on average, and grew by {growth:number} a second"
     OUTPUT = "its output {queue} was empty {empty:share} of the time"
     BACK_PRESSURE = "back-pressure propagates upstream through {queues}"
     OVERFLOWS = (

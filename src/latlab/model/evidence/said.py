@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from latlab.words import count, duration, duration_interval, plural, share, size
+from latlab.words import count, duration, duration_interval, number, plural, share, size
 
 __all__ = ["Kind", "Said", "data_of", "fields_of", "kind_of", "said", "values_of"]
 
@@ -23,7 +23,8 @@ class Kind(Enum):
     Behind a colon a place says how its value is written: `share`, `share0` and `share2` (so
     many decimals), `signed`
     (a signed share), `change` (with one more decimal), `duration` (of ns), `interval` (of a time: value, low,
-    high), `count`, `size` (of bytes), `or` and `and` (of names), `plural THING`, or as Python formats it.
+    high), `count`, `number` (a rate), `size` (of bytes), `or` and `and` (of
+    names), `plural THING`, or as Python formats it.
     """
 
 
@@ -67,6 +68,8 @@ class _Words(string.Formatter):
                 return f" {word} ".join(value)
             case ["count"]:
                 return count(value)
+            case ["number"]:
+                return number(value)
             case ["size"]:
                 return size(value)
             case ["plural", thing]:

@@ -17,7 +17,7 @@ from latlab.queues.judge.measures.threads import every_thread
 from latlab.queues.judge.ranking import Ranking
 from latlab.queues.judge.stopped import Stopped
 from latlab.schedule.interpreter_lock import takes_one_cpu
-from latlab.words import share
+from latlab.words import duration, share
 
 __all__ = [
     "around",
@@ -212,7 +212,7 @@ def moving_sentence(timeline: tuple[Period, ...]) -> str | None:
         return None
     start = timeline[0].from_ns
     stretches = ", ".join(
-        f"{period.stage} from {(period.from_ns - start) / 1e9:.2f} s to {(period.to_ns - start) / 1e9:.2f} s"
+        f"{period.stage} from {duration(period.from_ns - start)} to {duration(period.to_ns - start)}"
         for period in timeline
         if period.stage is not None
     )

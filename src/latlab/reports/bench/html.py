@@ -212,13 +212,13 @@ def _levels(document: Mapping[str, Any]) -> list[tuple[str, str, str, str, str]]
             "builds",
             relative(plan["build_deviation"]) if built else "not asked for by --build",
             "-" if plan["builds"] is None else f"{plan['builds']} a side",
-            f"{plan['build_s']:.3g} s" if built else "-",
+            duration(1e9 * plan["build_s"]) if built else "-",
         ),
         (
             "process pairs",
             relative(plan["process_deviation"]),
             "-" if plan["pairs"] is None else f"{plan['pairs']}, {plan['block_pairs']} a block",
-            f"{plan['pair_s']:.3g} s",
+            duration(1e9 * plan["pair_s"]),
         ),
         (
             unit,

@@ -15,7 +15,7 @@ from latlab import words
 from latlab.model.bench import Control, Judgement, Measure, Plan, Sample
 from latlab.model.evidence.said import data_of
 from latlab.model.machine.environment import Environment
-from latlab.stats.quantiles import nearest_rank
+from latlab.stats.quantiles import nearest_rank, quantile_name
 from latlab.words import duration, relative, share
 
 __all__ = [
@@ -60,8 +60,9 @@ def summary_json(
     for q in QUANTILES:
         values = times if q < _TAIL else tail
         carried = len(values) * (1 - q) >= 1 - 1e-9
-        summary[f"p{q * 100:g}"] = max(least, nearest_rank(values, q)) if carried else None
-        least = summary[f"p{q * 100:g}"] or least
+        name = quantile_name(q)
+        summary[name] = max(least, nearest_rank(values, q)) if carried else None
+        least = summary[name] or least
     summary["max"] = max(least, float(tail.max())) if len(tail) else None
     if mean:
         summary["mean"] = float(times.mean())
@@ -79,8 +80,8 @@ def summary_json(
     shortest = min(float(s.times_ns.min()) * s.batch * s.operations for s in samples)
     if shortest < 20 * first.quantum_ns:
         warnings.append(
-            f"an iteration of {shortest:.3g} ns is less than 20 steps of the clock "
-            f"({first.quantum_ns:.3g} ns)"
+            f"an iteration of {duration(shortest)} is less than 20 steps of the clock "
+            f"({duration(first.quantum_ns)})"
         )
     return {
         "name": name,
@@ -148,7 +149,7 @@ def summary_text(documents: Iterable[Mapping[str, Any]]) -> str:
         lines.append(" ".join([f"{document['name']:<{width}}", *(f"{cell:>10}" for cell in cells)]))
     for document in documents:
         clock = document["clock"]
-        grain = f"clock step {clock['quantum_ns']:.3g} ns, reading {clock['read_ns']:.3g} ns"
+        grain = f"clock step {duration(clock['quantum_ns'])}, reading {duration(clock['read_ns'])}"
         if not clock["quantum_ns"]:
             grain = "timed by the program itself"
         lines.append(

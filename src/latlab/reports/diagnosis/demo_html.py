@@ -49,7 +49,8 @@ def write_report(
     """
     page = Page(
         "What limits the trading pipeline?",
-        f"{diagnosis.of_run.events:,} messages in {diagnosis.of_run.seconds:.1f} s, observed from outside",
+        f"{diagnosis.of_run.events:,} messages in {duration(1e9 * diagnosis.of_run.seconds)}, "
+        "observed from outside",
     )
     page.verdict(diagnosis.sentence, "bad" if diagnosis.limiting_stage else "good")
     if diagnosis.reasons:

@@ -20,6 +20,7 @@ from latlab.reports.html import Page
 from latlab.reports.queues.doubts import doubt_in_words
 from latlab.reports.requests.html import add_requests
 from latlab.reports.sections import figures
+from latlab.stats.quantiles import quantile_name
 from latlab.stats.stub_law import rates_between, times_between
 from latlab.words import duration, share, unit_of
 
@@ -125,7 +126,7 @@ def _queue_names(run: DiagnosisRun) -> list[str]:
 def _budget(
     page: Page, budget: Budget, views: dict[str, str], line: str = "", anchor: str = "budget"
 ) -> None:
-    name = "the mean" if budget.quantile is None else f"p{100 * budget.quantile:g}"
+    name = "the mean" if budget.quantile is None else quantile_name(budget.quantile)
     page.section(
         f"{line}: where {name} goes" if line else f"Where {name} goes",
         f"{duration(budget.total_ns)}, taken apart over {budget.events:,} events; the parts sum to it.",
@@ -158,7 +159,7 @@ def _slowest(page: Page, tail: Tail) -> None:
     page.section(
         "The slowest events",
         f"{tail.beyond:,} of {tail.traced:,} traced events took longer than {duration(tail.limit_ns)} "
-        f"(p{100 * tail.share:g}); the slowest of them, with where most of the time went.",
+        f"({quantile_name(tail.share)}); the slowest of them, with where most of the time went.",
         anchor="slowest",
     )
     columns, rows = tail_rows(tail)
@@ -287,7 +288,8 @@ def _floor(page: Page, answer: Answer) -> None:
         floor = answer.floor
         page.section(
             "The machine's floor",
-            f"Before the run, CPU {', '.join(map(str, floor.cpus))} for {floor.seconds:g} s each: "
+            f"Before the run, CPU {', '.join(map(str, floor.cpus))} for "
+            f"{duration(1e9 * floor.seconds)} each: "
             f"{share(floor.share, digits=2)} of the time went into gaps, the longest of "
             f"{duration(floor.worst_ns)}.",
             anchor="floor",

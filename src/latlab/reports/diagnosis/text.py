@@ -10,6 +10,7 @@ from latlab.model.queues.tail import Tail, TailHop
 from latlab.reports.diagnosis.threads_text import thread_blocks
 from latlab.reports.queues.doubts import doubt_in_words
 from latlab.reports.requests.text import finding, tail_blocks
+from latlab.stats.quantiles import quantile_name
 from latlab.words import count, duration, limit, plural, share, table
 
 __all__ = ["applied_rows", "comparison", "forecast_rows", "tail_rows", "text"]
@@ -80,7 +81,9 @@ def text(answer: Answer, *, styled: bool = False, width: int | None = None) -> s
         wrapped(
             "Steps: "
             + ", ".join(
-                f"{step.name} {step.seconds:.1f} s" if step.state == "done" else f"{step.name} skipped"
+                f"{step.name} {duration(1e9 * step.seconds)}"
+                if step.state == "done"
+                else f"{step.name} skipped"
                 for step in answer.steps
             )
             + "."
@@ -113,7 +116,7 @@ def _floor(answer: Answer) -> str:
 
 
 def _budget(budget: Budget, styled: bool) -> str:
-    name = "the mean" if budget.quantile is None else f"p{100 * budget.quantile:g}"
+    name = "the mean" if budget.quantile is None else quantile_name(budget.quantile)
     of = "events" if budget.quantile is None else "traced events around it"
     shown = [part for part in budget.parts if part.ns > 0][:_MOST_PARTS]
     shown += [part for part in budget.parts if part.kind in ("floor", "unexplained") and part not in shown]
@@ -132,7 +135,7 @@ def _budget(budget: Budget, styled: bool) -> str:
 
 def _slowest(tail: Tail, styled: bool) -> str:
     columns, rows = tail_rows(tail)
-    name = f"p{100 * tail.share:g}"
+    name = quantile_name(tail.share)
     return table(
         columns,
         rows[:_MOST_EXEMPLARS],
@@ -176,7 +179,7 @@ def _why(hop: TailHop, in_queue: bool) -> str:
 def _objective(answer: Answer) -> str:
     assert answer.objective is not None
     goal = answer.objective
-    name = f"p{100 * goal.quantile:g}"
+    name = quantile_name(goal.quantile)
     if goal.reached_ns is None:
         return (
             f"Objective: {name} under {duration(goal.limit_ns)}: not known, no traced event reached the end."

@@ -17,7 +17,7 @@ def add_threads(page: Page, found: ThreadFindings) -> None:
     """Add the sections."""
     page.section(
         "Threads",
-        f"{len(found.threads)} threads, observed for {found.seconds:.1f} s from outside "
+        f"{len(found.threads)} threads, observed for {duration(1e9 * found.seconds)} from outside "
         f"({found.method}); {share(found.unseen)} of their time was not seen.",
         anchor="threads",
     )

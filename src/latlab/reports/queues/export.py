@@ -14,6 +14,7 @@ import numpy as np
 from latlab.formats.documents import dumps
 from latlab.model.queues.analysis import Analysis
 from latlab.model.queues.observation import Columns, Landmark, Observation
+from latlab.words import number
 
 __all__ = ["EXPORTS", "Subject", "csv", "gnuplot", "grafana", "graphviz", "mermaid", "perfetto"]
 
@@ -134,7 +135,7 @@ def graphviz(subject: Subject) -> Iterator[str]:
     for queue in analysis.queues:
         width = 1 + 4 * queue.rate_out_hz / fastest
         red = round(255 * min(1.0, max(queue.full, queue.above_80)))
-        label = f"{queue.name}\\n{queue.rate_out_hz:.0f}/s, mean {queue.mean_fill:.1f}"
+        label = f"{queue.name}\\n{number(queue.rate_out_hz)}/s, mean {queue.mean_fill:.1f}"
         ends = f"{_quoted(queue.source or '?')} -> {_quoted(queue.drain or '?')}"
         yield f'  {ends} [label={_quoted(label)}, penwidth={width:.1f}, color="#{red:02x}0000"];\n'
     for name, drain, dropped in _sockets(subject.observation):

@@ -45,7 +45,7 @@ def write_queues_report(
     seconds = (analysis.to_ns - analysis.from_ns) / 1e9
     page = Page(
         "What limits this pipeline?",
-        f"{len(analysis.queues)} queues, observed from outside for {seconds:.1f} s",
+        f"{len(analysis.queues)} queues, observed from outside for {duration(1e9 * seconds)}",
     )
     text = answer(analysis)
     page.verdict(

@@ -8,7 +8,8 @@ from latlab.model.queues.analysis import Analysis, LineResult, Verdict
 from latlab.model.queues.queueing import ModelForecast
 from latlab.model.queues.tail import SchedulerShare, Tail
 from latlab.reports.queues.doubts import doubt_in_words
-from latlab.words import duration, share
+from latlab.stats.quantiles import quantile_name
+from latlab.words import count, duration, number, share
 
 __all__ = ["analysis_lines", "answer", "compare_lines", "forecast_lines", "table", "tail_lines"]
 
@@ -44,7 +45,7 @@ def compare_lines(before: Analysis, after: Analysis) -> list[str]:
     lines = [f"before  {answer(before)}", f"after   {answer(after)}", ""]
     old_stages = {stage.label: stage for stage in before.stages}
     stages: list[tuple[str, ...]] = [
-        (s.label, f"{o.rate_hz:.0f}", f"{s.rate_hz:.0f}", _change(o.rate_hz, s.rate_hz),
+        (s.label, number(o.rate_hz), number(s.rate_hz), _change(o.rate_hz, s.rate_hz),
          _percent(o.utilisation), _percent(s.utilisation), _percent(o.ready), _percent(s.ready),
          "" if o.service_ns is None or s.service_ns is None else _change(o.service_ns, s.service_ns))
         for s in after.stages if (o := old_stages.get(s.label)) is not None
@@ -88,7 +89,7 @@ def analysis_lines(analysis: Analysis) -> list[str]:
         lines += [f"  {(mark.t_ns - analysis.from_ns) / 1e9:8.3f} s  {mark}" for mark in analysis.landmarks]
     stages = [
         (s.label, _percent(s.utilisation), _percent(s.ready), _percent(s.starved), _percent(s.blocked),
-         f"{s.rate_hz:.0f}", "" if s.service_ns is None else f"{s.service_ns / 1e3:.2f}")
+         number(s.rate_hz), "" if s.service_ns is None else f"{s.service_ns / 1e3:.2f}")
         for s in analysis.stages
     ]  # fmt: skip
     lines += ["", *table(("stage", "busy", "ready", "starved", "blocked", "events/s", "service µs"), stages)]
@@ -104,22 +105,23 @@ def analysis_lines(analysis: Analysis) -> list[str]:
 
 def forecast_lines(found: ModelForecast, before: ModelForecast | None = None) -> list[str]:
     """The forecast of a model; beside that of the unchanged one if there is one."""
-    head = f"{found.throughput_hz:.0f} events/s pass through"
+    head = f"{number(found.throughput_hz)} events/s pass through"
     if before is not None:
-        head += f" ({_change(before.throughput_hz, found.throughput_hz)} against {before.throughput_hz:.0f})"
+        head += (
+            f" ({_change(before.throughput_hz, found.throughput_hz)} against {number(before.throughput_hz)})"
+        )
     lost = f"; {share(found.lost, digits=2)} of what arrives is lost" if found.lost else ""
     lines = [
         f"{head}{lost}",
-        f"simulated: {found.events} events, {found.simulated_s:.4g} s of the pipeline, seed {found.seed}",
+        f"simulated: {count(found.events)} events, {duration(1e9 * found.simulated_s)} of the pipeline, "
+        f"seed {found.seed}",
     ]
-    stages = [
-        (s.name, f"{s.rate_hz:.0f}", _percent(s.utilisation), _percent(s.blocked)) for s in found.stages
-    ]
+    stages = [(s.name, number(s.rate_hz), _percent(s.utilisation), _percent(s.blocked)) for s in found.stages]
     lines += ["", *table(("stage", "events/s", "busy", "blocked"), stages)]
     earlier = {queue.name: queue.waiting for queue in before.queues} if before else {}
     rows = []
-    waits = [(queue.name, f"{queue.rate_hz:.0f}", queue.waiting) for queue in found.queues]
-    for name, rate, wait in [*waits, ("end to end", f"{found.throughput_hz:.0f}", found.end_to_end)]:
+    waits = [(queue.name, number(queue.rate_hz), queue.waiting) for queue in found.queues]
+    for name, rate, wait in [*waits, ("end to end", number(found.throughput_hz), found.end_to_end)]:
         times = [f"{ns / 1e3:.2f}" for ns in (wait.mean_ns, wait.p50_ns, wait.p99_ns, wait.p99_9_ns)]
         if before is not None:
             old = earlier.get(name, before.end_to_end)
@@ -134,7 +136,7 @@ def tail_lines(found: Tail) -> list[str]:
     """The slowest traced events, one paragraph each."""
     lines = [
         f"{found.beyond} of {found.traced} traced events took longer than {duration(found.limit_ns)} "
-        f"(p{100 * found.share:g}); the slowest {len(found.events)}:"
+        f"({quantile_name(found.share)}); the slowest {len(found.events)}:"
     ]
     if found.scheduler:
         lines.append(f"what the scheduler did isn't known: {found.scheduler}")

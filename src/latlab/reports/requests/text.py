@@ -14,7 +14,7 @@ from latlab.model.requests import (
     Requests,
     RequestsComparison,
 )
-from latlab.words import count, duration, plural, share, table
+from latlab.words import count, duration, number, plural, share, table
 
 __all__ = [
     "FORECAST_COLUMNS",
@@ -166,8 +166,10 @@ def counted(found: Requests) -> list[str]:
     """How many, how they were told apart, and what isn't known of that."""
     sampled = found.sampled_share < 1
     asked = f"{plural(found.requests, 'request')} on {plural(found.connections, 'connection')}"
-    rate = f"{'at least ' if found.uncounted else 'about ' if sampled else ''}{count(found.rate_hz)} a second"
-    lines = [f"{asked} in {found.seconds:.3g} s, {rate}. Framing: {_framing(found)}."]
+    rate = (
+        f"{'at least ' if found.uncounted else 'about ' if sampled else ''}{number(found.rate_hz)} a second"
+    )
+    lines = [f"{asked} in {duration(1e9 * found.seconds)}, {rate}. Framing: {_framing(found)}."]
     if sampled:
         lines.append(
             f"{share(found.sampled_share, digits=0)} of the connections were observed, drawn by chance; "

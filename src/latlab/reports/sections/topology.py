@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from latlab.words import duration
+from latlab.words import duration, number
 
 __all__ = ["Edge", "Node", "draw", "layers", "stage"]
 
@@ -60,7 +60,7 @@ class Edge:
 
 def stage(name: str, rate_hz: float, service_ns: float | None, load: float | None, *, limits: bool) -> Node:
     """A stage with its rate and the time that it works on an event."""
-    return Node(name, f"{rate_hz / 1e3:,.1f} k/s, {duration(service_ns)}", load, limits)
+    return Node(name, f"{number(rate_hz)}/s, {duration(service_ns)}", load, limits)
 
 
 def draw(nodes: Sequence[Node], edges: Sequence[Edge]) -> str:

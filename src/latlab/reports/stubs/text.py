@@ -14,9 +14,9 @@ _SYMBOLS = {"running": "█", "ready": "▒", "blocked": "·"}
 def calibration(result: StubCalibration) -> str:
     """A table of requested against achieved, then what is refused."""
     lines = [
-        f"calibrated in {result.calibration_s:.3f} s: {result.ticks_per_ns:.4f} ticks and "
+        f"calibrated in {duration(1e9 * result.calibration_s)}: {result.ticks_per_ns:.4f} ticks and "
         f"{result.instructions_per_ns:.2f} instructions a ns; the thread CPU clock costs "
-        f"{result.cpu_clock_cost_ns:.0f} ns; preemption is "
+        f"{duration(result.cpu_clock_cost_ns)}; preemption is "
         f"{'known exactly' if result.exact_preemption else 'guessed from gaps'}",
         "",
         f"{'stub':18} {'condition':10} {'requested':>12} {'p50 error':>12} {'p99 error':>12} {'mean':>9}  "

@@ -256,9 +256,9 @@ def _caches_refused(caches: Sequence[CacheAccess]) -> Iterator[str]:
         if larger.access_ns < 1.2 * smaller.access_ns:
             size = f"{larger.working_set_bytes >> 10} KiB ({larger.level})"
             yield (
-                f"cache of {size}: {larger.access_ns:.1f} ns each, which can't be told from "
+                f"cache of {size}: {duration(larger.access_ns)} each, which can't be told from "
                 f"{smaller.working_set_bytes >> 10} KiB "
-                f"({smaller.level}, {smaller.access_ns:.1f} ns)"
+                f"({smaller.level}, {duration(smaller.access_ns)})"
             )
 
 
