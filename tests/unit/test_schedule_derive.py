@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from latlab.model.schedule import State
+from latlab.model.schedule import Source, State
 from latlab.schedule.capture import gone
 from latlab.schedule.derive import Facts, derive
 from latlab.schedule.tree import Member
@@ -185,3 +185,19 @@ def test_a_thread_that_was_made_and_has_ended_before_the_beginning_does_not_wait
     found = derive(seen, Facts({OURS: Member(OURS, OURS, "ours", "R", ())}, {}, {}, {}), began, 1000, "bpf")
     (ours,) = (index for index, one in enumerate(found.threads) if one.tid == OURS)
     assert set(found.intervals["thread"].tolist()) == {ours}
+
+
+def test_who_wakes_a_thread_after_the_end_is_not_whom_it_waited_for() -> None:
+    blocked = [(10, 1, 0, 1, OURS), (50, 1, OURS, 1, OTHER)]
+    facts = Facts({OURS: Member(OURS, OURS, "ours")}, {}, {}, {})
+    within = derive(events([*blocked, (400, 1, OTHER, 0, OURS)], [(290, 0)]), facts, 0, 300, "bpf")
+    behind = derive(events([*blocked, (400, 1, OTHER, 0, OURS)], [(310, 0), (500, 0)]), facts, 0, 300, "bpf")
+    assert within.intervals[-2]["source"] == Source.THREAD  # who is a stranger
+    last = behind.intervals[-1]
+    assert (last["state"], last["end"], last["source"]) == (State.BLOCKED, 300, Source.UNKNOWN)
+
+
+def test_a_thread_that_is_seen_only_when_it_is_ended_ran_until_then() -> None:
+    facts = Facts({OURS: Member(OURS, OURS, "ours")}, {}, {}, {})
+    rows = derive(events([(310, 1, OURS, 0x10, OTHER)], []), facts, 0, 300, "bpf").intervals
+    assert [(row["state"], row["begin"], row["end"]) for row in rows] == [(State.RUNNING, 0, 300)]

@@ -129,6 +129,34 @@ def test_a_server_that_waits_for_its_client_waits_for_work() -> None:
     assert found.limit.kind is LimitKind.LOAD
 
 
+def test_a_program_that_asks_a_server_of_its_own_which_sleeps_has_work() -> None:
+    made = Made()
+    main, server = made.thread("app"), made.thread("backend", pid=200)
+    made.parents[server] = main
+    for at in range(0, 1000, 10):
+        made.run(main, at, at + 0.1)
+        made.wait(main, at + 0.1, at + 10, server, on=Wait.SOCKET, item=3)
+        made.wait(server, at, at + 0.1, main, on=Wait.SOCKET, item=3)
+        made.wait(server, at + 0.1, at + 9.9, on=Wait.TIMER, source=Source.TIMER)
+        made.run(server, at + 9.9, at + 10)
+    limit = analyse(made.schedule(), listens=frozenset({200})).limit
+    assert (limit.kind, limit.name) == (LimitKind.TIMER, "backend")
+
+
+def test_many_short_lives_that_wait_for_the_disk_have_their_name_in_what_is_told() -> None:
+    made = Made()
+    main = made.thread("copy.sh")
+    for number in range(50):
+        child = made.thread("dd", pid=200 + number)
+        made.parents[child] = main
+        made.run(child, 20 * number, 20 * number + 2)
+        made.wait(child, 20 * number + 2, 20 * number + 20, on=Wait.DISK, source=Source.DISK)
+        made.wait(main, 20 * number, 20 * number + 20, child, on=Wait.CHILD, item=-1)
+    limit = found_in(made).limit
+    assert limit.kind is LimitKind.DISK
+    assert "50 × dd" in limit.evidence[0]
+
+
 def test_what_was_not_seen_is_not_guessed() -> None:
     made = Made()
     main = made.thread("app")

@@ -35,6 +35,8 @@ _MOVES = 0.3  # of a role's time at work, that it waits for the disk: then movin
 _THROTTLED = 0.4  # of the runnable progress: then the quota is why it had no CPU
 _SLEPT = 0.05  # of the progress of one that is paced: who works for longer hasn't much to spare
 _WOKEN = 0.6  # of the runnable progress, in which the CPU that it waited for was idle
+_ANSWERS = frozenset(("socket", "pipe"))
+_ANSWERED = 0.5  # of the time, that some thread of a role waits for its server's answer
 _FILE = 0.3  # of the waits for the disk: a file that has so much of them names them
 
 
@@ -174,7 +176,23 @@ def _moves(facts: Facts, role: Role) -> bool:
 def _serving(facts: Facts) -> bool:
     """Whether it is a server that was asked about, and not a program that has one of its own."""
     clients = [one for one in facts.roles if facts.own & set(one.pids) and not facts.listens & set(one.pids)]
-    return bool(facts.listens) and all(one.running < IDLE for one in clients)
+    return bool(facts.listens) and all(one.running < IDLE for one in clients) and not _asks_its_own(facts)
+
+
+def _asks_its_own(facts: Facts) -> bool:
+    """Whether some of its threads mostly wait for the answer of a server that it has itself.
+
+    Only in reads that wait for one peer: who polls may wait for whatever comes first.
+    """
+    served = {index for index, role in enumerate(facts.roles) if facts.listens & set(role.pids)}
+    waited: dict[int, int] = {}
+    for thread, one in enumerate(facts.times):
+        index = facts.role_of[thread]
+        for (role, kind), (_, time) in one.ended.items():
+            if role in served and index not in served and kind in _ANSWERS:
+                waited[index] = waited.get(index, 0) + time
+    own = [index for index in waited if facts.own & set(facts.roles[index].pids)]
+    return any(waited[index] >= _ANSWERED * facts.schedule.seconds * 1e9 for index in own)
 
 
 def _merged(found: Sequence[Candidate]) -> list[Candidate]:

@@ -359,7 +359,7 @@ def _of_cpu(facts: Facts, first: Candidate, part: float, confidence: float) -> L
 
 def _threads_with(facts: Facts, cause: str) -> list[int]:
     column = facts.blame.shares[:, :, facts.blame.causes.index(cause)].sum(axis=0)
-    return [int(thread) for thread in np.flatnonzero(column > 0.05 * column.sum())]
+    return [int(thread) for thread in np.flatnonzero(column > 0.05 * column.max())]
 
 
 def _blocked_of(facts: Facts, roles: Sequence[int]) -> tuple[str, ...]:
