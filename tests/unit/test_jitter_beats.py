@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,10 @@ from latlab.jitter import (
     name_period,
     read_outliers,
 )
-from latlab.jitter._beat import _even
+from latlab.jitter._beat import _even, _meeting, _stands_alone
+from latlab.model.evidence.jitter import BeatCause
+from latlab.model.evidence.said import said
+from latlab.model.machine.jitter import Period
 
 SECOND = 1e9
 
@@ -271,6 +275,44 @@ def test_a_beat_that_chance_covers_nearly_as_well_is_not_told() -> None:
 def test_two_beats_are_told_apart() -> None:
     times = np.concatenate([planted(5, 1e7, 1), np.arange(1e6, 5 * SECOND, 4e6)])
     assert sorted(round(one.period_ns / 1e6, 2) for one in find_periods(times)) == [4.0, 10.0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_times_rounded_to_a_grid_on_which_none_is_near_another_are_no_beat(seed: int) -> None:
+    # No two share a line, as of a beat; without `_apart` each of these is one, of the grid's step.
+    random = np.random.default_rng([seed, 3])
+    apart = np.cumsum(random.exponential(2.0, 200) + 1.8) * 1e6
+    assert find_periods(np.round(apart / 1e6) * 1e6) == []
+
+
+def test_a_whole_fraction_of_a_beat_has_beats_of_its_own_or_is_none() -> None:
+    points = np.arange(3e6, 5 * SECOND, 1e7)
+    ten, five = Period(1e7, 3e6, 0.0, "a", 1.0), Period(5e6, 3e6, 0.0, "b", 0.5)
+    some = np.random.default_rng(6).uniform(0, 5 * SECOND, 60)
+    assert not _stands_alone(five, [ten], np.concatenate([points, some]), 5 * SECOND)
+    assert _stands_alone(five, [ten], np.arange(3e6, 5 * SECOND, 5e6), 5 * SECOND)
+    assert _stands_alone(five, [], points, 5 * SECOND)
+    # Two beats of 10 ms, 3 ms from each other, are none of 5 ms.
+    assert not _stands_alone(five, [ten], np.concatenate([points, points + 3e6]), 5 * SECOND)
+
+
+def test_where_two_beats_meet_is_no_third_one_unless_it_has_a_cause() -> None:
+    four, ten = Period(4e6, 0.0, 0.0, "tick", 1.0), Period(1e7, 0.0, 0.0, "host", 1.0)
+    both = Period(2e7, 0.0, 1e-9, said(BeatCause.UNKNOWN), 1.0)
+    assert _meeting(both, [four, ten])
+    assert not _meeting(both, [four])
+    assert not _meeting(replace(both, phase_ns=6e6), [four, ten])
+    assert not _meeting(replace(both, cause="a"), [four, ten])
+
+
+def test_two_sources_of_one_period_are_both_named_by_their_phases() -> None:
+    first = np.arange(1e6, 5 * SECOND, 1e7)
+    second = first + 4e6 + np.random.default_rng(8).normal(0, 2e4, len(first))
+    times = np.concatenate([first, second])
+    own, after = np.arange(len(first)), np.arange(len(first), len(times))
+    filled = filled_by(("a", own, 1.0), ("b", after, 1.0))
+    found = find_periods(times, sources={"a": first, "b": second}, filled=filled)
+    assert {one.cause for one in found if round(one.period_ns / 1e6, 1) == 10.0} == {"a", "b"}
 
 
 def test_bursts_on_a_beat_have_the_beat_of_the_bursts() -> None:

@@ -16,7 +16,10 @@ too. So a peak is a period only if
 - enough of its expected beats came, and clearly more than chance would put there;
 - every second, third and fifth of them came as often as the others: else the beat is so many times longer;
 - its points follow a clock and not one another, as those of regular intervals do (`_wanders`);
-- it is not a clock's: times that were rounded lie on a grid by themselves (`_resolution`).
+- it is not a clock's: times that were rounded lie on a grid by themselves (`_resolution`), and where no two
+  can be near each other they seldom lie on neighbouring lines (`_apart`);
+- a whole fraction of a clearer beat has beats of its own (`_stands_alone`), and a multiple of two of them is
+  not only where those meet (`_meeting`).
 
 A weak beat drowns among many short outliers. Where lengths are known, the longer ones are searched by
 themselves, and where sources are known, each source's.
@@ -27,14 +30,16 @@ through.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from latlab.model.evidence.jitter import BeatCause
-from latlab.model.evidence.said import said
+from latlab.model.evidence.said import kind_of, said
 from latlab.model.machine.jitter import Period
 
 __all__ = ["Spectrum", "clearest_spectrum", "find_periods", "merge_bursts", "spectrum"]
@@ -46,6 +51,8 @@ _MOST_BEATS = 60_000  # in a run; beyond, it is searched up to two beats a point
 _IN_PHASE = 0.7  # the concentration above which a wandering beat is still one
 _NEIGHBOURS = 0.3  # of regular intervals by chance it is 0.5 and more, of a clock's beat 0
 _CHANCE_OF_GRID = 2e-3  # that rounded times of chance share no grid line
+_EXACT_NS = 1.0  # times that are this near to a grid were rounded to it, or made on it
+_FEWER = 2.5  # standard deviations
 _WINDOW = 0.1  # of the period to both sides is "on the beat"
 _LEAST = 12  # points; fewer can't be told from chance
 # Of the outliers by length, each searched by itself.
@@ -245,7 +252,7 @@ def find_periods(
         *((points, whole) for points in _subsets(times, lengths)),
         *((each, _resolution(each)) for each in named.values() if len(each) >= _LEAST),
     ]
-    found: list[Period] = []
+    found: list[tuple[Period, Array]] = []
     for points, resolution in subsets:
         for one in _search(points, most, resolution):
             p_value = min(1.0, one.p_value * len(subsets))
@@ -255,14 +262,16 @@ def find_periods(
                     if filled is None
                     else _removed(times, lengths, filled, named, one)
                 )
-                found.append(replace(one, p_value=p_value, cause=cause))
+                found.append((replace(one, p_value=p_value, cause=cause), points))
     # The same beat shows in several subsets: the clearest is kept. So does its half, where two points a
     # beat remain: a whole fraction of a clearer beat of the same source is that beat.
-    found.sort(key=lambda one: (one.p_value, -one.share))
+    found.sort(key=lambda each: (each[0].p_value, -each[0].share))
     kept: list[Period] = []
     span = max((float(points.max() - points.min()) for points, _ in subsets if len(points)), default=1.0)
-    for one in found:
-        if not any(_repeats(one, other, span) for other in kept):
+    for one, points in found:
+        if any(_repeats(one, other, span) for other in kept):
+            continue
+        if _stands_alone(one, kept, points, span) and not _meeting(one, kept):
             kept.append(one)
     return kept[:most]
 
@@ -292,11 +301,66 @@ def clearest_spectrum(times_ns: Array, lengths_ns: Array) -> Spectrum | None:
 
 
 def _repeats(one: Period, other: Period, span_ns: float) -> bool:
-    """Whether they are the same beat: as near as the run can tell, or a fraction of it."""
+    """Whether they are the same beat: as near as the run can tell, or a fraction of it.
+
+    Two sources may have the same period: then each has its own phase, and its own name.
+    """
+    nearest = _times(one, other, span_ns)
+    if nearest == 1:
+        apart = float(_off(np.array([one.phase_ns]), other)[0])
+        named = one.cause and not isinstance(kind_of(one.cause), BeatCause)
+        return not (named and one.cause != other.cause and apart > _WINDOW)
+    return nearest > 1 and one.cause == other.cause
+
+
+def _times(one: Period, other: Period, span_ns: float) -> int:
+    """How many times `one` fits into `other`, as near as the run can tell; 0: no whole number of times."""
     turns = other.period_ns / one.period_ns
     nearest = max(1, round(turns))
-    same_source = nearest == 1 or one.cause == other.cause
-    return same_source and abs(turns / nearest - 1.0) < max(_SAME, one.period_ns / (span_ns or 1.0))
+    near = max(_SAME, one.period_ns / (span_ns or 1.0))
+    return nearest if abs(turns / nearest - 1.0) < near else 0
+
+
+def _stands_alone(one: Period, kept: list[Period], points: Array, span_ns: float) -> bool:
+    """Whether a fraction of clearer beats is still a beat without their points, at the beats that are left.
+
+    A beat at one phase of its period is in phase at each fraction of it, too: with a few by chance that
+    would be a beat of three or thirteen times its rate.
+    """
+    whole = [other for other in kept if _times(one, other, span_ns) > 1]
+    if not whole or not len(points):
+        return True
+    beats = np.arange(float(points.min()), float(points.max()), one.period_ns)
+    beats += (one.phase_ns - beats[:1]) % one.period_ns if len(beats) else 0.0
+    for other in whole:
+        points, beats = (each[_off(each, other) > _NEAR] for each in (points, beats))
+    if len(points) < _LEAST or not len(beats):
+        return False
+    power = float(_rayleigh(points, np.array([1e9 / one.period_ns]))[0])
+    nearest = np.searchsorted(np.sort(points), beats - _WINDOW * one.period_ns)
+    after = np.append(np.sort(points), np.inf)[nearest]
+    share = float(np.mean(after <= beats + _WINDOW * one.period_ns))
+    chance = 1.0 - float(np.exp(-2 * _WINDOW * len(points) * one.period_ns / (span_ns or 1.0)))
+    return math.exp(-power) <= _SIGNIFICANT and share >= max(_SHARE, 1.5 * chance)
+
+
+def _off(times: Array, beat: Period) -> Array:
+    """How far each is from its nearest beat, in periods."""
+    turns = (times - beat.phase_ns) / beat.period_ns
+    return np.asarray(np.abs(turns - np.rint(turns)))
+
+
+def _meeting(one: Period, kept: list[Period]) -> bool:
+    """Whether a beat without a cause is only where two clearer ones meet: the least common multiple."""
+    if not isinstance(kind_of(one.cause), BeatCause):
+        return False
+    held = []
+    for other in kept:
+        turns = one.period_ns / other.period_ns
+        off = float(_off(np.array([one.phase_ns]), other)[0])
+        if round(turns) > 1 and abs(turns / round(turns) - 1.0) < _SAME and off <= _WINDOW:
+            held.append(round(turns))
+    return any(math.gcd(a, b) == 1 for a, b in combinations(held, 2))
 
 
 def _cause(named: Mapping[str, Array], period_ns: float) -> str:
@@ -405,6 +469,22 @@ def _even(numbers: Array) -> bool:
     return True
 
 
+def _apart(on_beat: Array, period_ns: float) -> bool:
+    """Whether exact points have fewer neighbours than a beat's would: rounded times that keep apart.
+
+    Of a beat, each comes whether or not the one before it came. Times that a dead time keeps apart never
+    share a line of the grid they were rounded to, as those of a beat; but they shun the next line, too.
+    """
+    turns = (on_beat - on_beat[0]) / period_ns
+    numbers = np.rint(turns)
+    if float(np.abs(turns - numbers).max()) * period_ns > _EXACT_NS:
+        return False
+    share = len(numbers) / (float(numbers.max() - numbers.min()) + 1.0)
+    expected = (len(numbers) - 1) * share
+    came = np.count_nonzero(np.diff(np.sort(numbers)) == 1)
+    return bool(share < 1.0 and came < expected - _FEWER * math.sqrt(expected * (1.0 - share)))
+
+
 def _strongest(times: Array, resolution_ns: float) -> tuple[Period, Array] | None:
     span = (times[-1] - times[0]) / 1e9
     seen = spectrum(times, resolution_ns)
@@ -433,5 +513,7 @@ def _strongest(times: Array, resolution_ns: float) -> tuple[Period, Array] | Non
         gained = float(np.count_nonzero(on)) * (share - chance)
         if best is None or gained > best[0]:
             period = _fitted(np.sort(times[on]), frequency)
+            if _apart(times[on], period):
+                continue
             best = (gained, Period(period, first % period, p_value, "", share), on)
     return None if best is None else (best[1], best[2])
