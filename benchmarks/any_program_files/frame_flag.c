@@ -1,6 +1,5 @@
 // limit: thread | build_frame
 // A sender spins (with a pause) on a flag until the builder's frame is there.
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include "now.h"
@@ -30,10 +29,6 @@ static void* sender(void* arg) {
 }
 int main(int argc, char** argv) {
   begin(argc, argv);
-  pthread_t a, b;
-  pthread_create(&a, NULL, builder, NULL);
-  pthread_create(&b, NULL, sender, NULL);
-  pthread_join(a, NULL);
-  pthread_join(b, NULL);
+  run_both(builder, sender);
   printf("%lu\n", sent);
 }

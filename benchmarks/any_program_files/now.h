@@ -1,5 +1,6 @@
 // Until when a program runs: a deadline that is asked once an item, as programs with a --duration do.
 #pragma once
+#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 static double until;
@@ -13,4 +14,11 @@ static void begin(int argc, char** argv) {
 }
 static int over(void) {
   return now() > until;
+}
+static inline void run_both(void* (*one)(void*), void* (*other)(void*)) {
+  pthread_t a, b;
+  pthread_create(&a, NULL, one, NULL);
+  pthread_create(&b, NULL, other, NULL);
+  pthread_join(a, NULL);
+  pthread_join(b, NULL);
 }

@@ -1,7 +1,6 @@
 // limit: thread | transcode
 // The writer polls the queue's head and reads the clock, to give up after a second; the other thread does the
 // work.
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include "now.h"
@@ -32,10 +31,6 @@ static void* writer(void* arg) {
 }
 int main(int argc, char** argv) {
   begin(argc, argv);
-  pthread_t a, b;
-  pthread_create(&a, NULL, transcoder, NULL);
-  pthread_create(&b, NULL, writer, NULL);
-  pthread_join(a, NULL);
-  pthread_join(b, NULL);
+  run_both(transcoder, writer);
   printf("%lu\n", written);
 }

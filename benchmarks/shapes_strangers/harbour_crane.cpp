@@ -3,36 +3,11 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <mutex>
 #include <thread>
 
-template <class T>
-class Quay {
- public:
-  using value_type = T;
-  void push(T v) {
-    std::unique_lock g(m_);
-    space_.wait(g, [&] { return box_.size() < 24; });
-    box_.push_back(v);
-    some_.notify_one();
-  }
-  T pop() {
-    std::unique_lock g(m_);
-    some_.wait(g, [&] { return !box_.empty(); });
-    T v = box_.front();
-    box_.pop_front();
-    space_.notify_one();
-    return v;
-  }
+#include "textbook_queue.hpp"
 
- private:
-  std::mutex m_;
-  std::condition_variable some_, space_;
-  std::deque<T> box_;
-};
-using Lane = latlab::Counted<Quay<long>, latlab::Writers::one>;
+using Lane = latlab::Counted<TextbookQueue<long, 24>, latlab::Writers::one>;
 
 int main() {
   using namespace std::chrono_literals;

@@ -3,39 +3,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
-#include <deque>
-#include <mutex>
 #include <thread>
 #include <vector>
 
-template <class T>
-class Channel {
- public:
-  using value_type = T;
-  void push(T v) {
-    {
-      std::lock_guard g(m_);
-      q_.push_back(v);
-    }
-    c_.notify_one();
-  }
-  T pop() {
-    std::unique_lock g(m_);
-    c_.wait(g, [&] { return !q_.empty(); });
-    T v = q_.front();
-    q_.pop_front();
-    return v;
-  }
+#include "textbook_queue.hpp"
 
- private:
-  std::mutex m_;
-  std::condition_variable c_;
-  std::deque<T> q_;
-};
 using Buffer = std::vector<unsigned>;
-using Counted = latlab::Counted<Channel<Buffer*>, latlab::Writers::one>;
+using Counted = latlab::Counted<TextbookQueue<Buffer*>, latlab::Writers::one>;
 
 static void fill(Buffer& b, unsigned seed) {
   for (auto& x : b) x = seed = seed * 1664525u + 1013904223u;

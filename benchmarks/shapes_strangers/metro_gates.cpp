@@ -2,36 +2,12 @@
 #include <latlab/counted.hpp>
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
-#include <mutex>
-#include <queue>
 #include <thread>
 
-class Gate {
- public:
-  using value_type = int;
-  bool try_push(int v) {
-    std::lock_guard g(m_);
-    if (q_.size() >= 100) return false;
-    q_.push(v);
-    c_.notify_one();
-    return true;
-  }
-  int pop() {
-    std::unique_lock g(m_);
-    c_.wait(g, [&] { return !q_.empty(); });
-    int v = q_.front();
-    q_.pop();
-    return v;
-  }
+#include "textbook_queue.hpp"
 
- private:
-  std::mutex m_;
-  std::condition_variable c_;
-  std::queue<int> q_;
-};
-using CountedGate = latlab::Counted<Gate, latlab::Writers::one>;
+using CountedGate = latlab::Counted<TextbookQueue<int, 100>, latlab::Writers::one>;
 
 int main() {
   using namespace std::chrono;

@@ -4,16 +4,10 @@
 #include <latlab/queue.hpp>
 #include <thread>
 
+#include "info.hpp"
+
 using namespace std::chrono_literals;
 using Ring = latlab::SpscRing<int>;
-
-static latlab::QueueInfo info(const char* name, const char* from, const char* to) {
-  latlab::QueueInfo i;
-  i.name = name;
-  i.source = {"", from};
-  i.drain = {"", to};
-  return i;
-}
 static Ring orders(8, info("orders", "gateway", "engine")), fills(8, info("fills", "engine", "reporter")),
     credits(8, info("credits", "reporter", "gateway"));
 

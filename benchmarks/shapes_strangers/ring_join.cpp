@@ -4,16 +4,10 @@
 #include <latlab/queue.hpp>
 #include <thread>
 
+#include "info.hpp"
+
 using namespace std::chrono_literals;
 using Ring = latlab::SpscRing<long>;
-
-static latlab::QueueInfo info(const char* name, const char* from, const char* to) {
-  latlab::QueueInfo i;
-  i.name = name;
-  i.source = {"", from};
-  i.drain = {"", to};
-  return i;
-}
 static Ring a(32, info("a", "feed", "left")), b(32, info("b", "feed", "right")),
     c(32, info("c", "left", "match")), d(32, info("d", "right", "match"));
 

@@ -15,8 +15,7 @@ using latlab::jitter::Collector;
 using latlab::jitter::CoreRequest;
 using latlab::jitter::CoreResult;
 
-using latlab::bind::column;
-using latlab::bind::Columns;
+using latlab::bind::column, latlab::bind::Columns;
 
 namespace {
 

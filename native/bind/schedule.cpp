@@ -13,8 +13,7 @@
 namespace nb = nanobind;
 using namespace nb::literals;
 
-using latlab::bind::column;
-using latlab::bind::Columns;
+using latlab::bind::column, latlab::bind::Columns;
 
 namespace {
 

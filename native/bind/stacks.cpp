@@ -17,8 +17,7 @@ using namespace nb::literals;
 using latlab::system::StackRequest;
 using latlab::system::StackSampler;
 
-using latlab::bind::column;
-using latlab::bind::Columns;
+using latlab::bind::column, latlab::bind::Columns;
 
 namespace {
 

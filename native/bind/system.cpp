@@ -21,8 +21,7 @@ using latlab::system::BpfTrace;
 using latlab::system::PerfTrace;
 using latlab::system::TraceRequest;
 
-using latlab::bind::column;
-using latlab::bind::Columns;
+using latlab::bind::column, latlab::bind::Columns;
 
 namespace {
 

@@ -10,8 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from latlab.cli.bench.options import fraction
-from latlab.cli.kit.options import CPUS, Count, Duration, Seconds, Share
+from latlab.cli.kit.options import CPUS, EFFECT, Count, Duration, Seconds, Share
 from latlab.errors import UsageError
 
 
@@ -87,9 +86,9 @@ def test_verdicts_without_a_baseline_are_refused_before_anything_is_measured(tmp
 
 
 def test_a_remedy_is_said_once() -> None:
-    with pytest.raises(UsageError) as caught:
-        fraction("inf")
-    assert str(caught.value).count("write 1% or 0.01") == 1
+    with pytest.raises(click.BadParameter) as caught:
+        EFFECT.convert("inf", None, None)
+    assert caught.value.message.count("write 2% or 0.02") == 1
 
 
 def test_a_word_where_a_number_belongs_is_called_no_whole_number(capsys: pytest.CaptureFixture[str]) -> None:

@@ -111,24 +111,22 @@ def left_counters(folder: Path, count: int, *, between_processes: bool) -> list[
     return found
 
 
-def test_of_dead_applications_counters_the_next_start_leaves_the_latest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def counters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "counters"
     folder.mkdir(mode=0o700)
     monkeypatch.setenv("LATLAB_COUNTERS", str(folder))
-    found = left_counters(folder, 70, between_processes=False)
+    return folder
+
+
+def test_of_dead_applications_counters_the_next_start_leaves_the_latest(counters: Path) -> None:
+    found = left_counters(counters, 70, between_processes=False)
     with scratch("run"):
         assert [path.exists() for path in found] == [False] * 6 + [True] * 64
     assert {one.path for one in leftovers()} == set(found[6:])
 
 
-def test_what_is_a_part_of_the_counts_between_processes_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "counters"
-    folder.mkdir(mode=0o700)
-    monkeypatch.setenv("LATLAB_COUNTERS", str(folder))
-    found = left_counters(folder, 66, between_processes=True)
+def test_what_is_a_part_of_the_counts_between_processes_stays(counters: Path) -> None:
+    found = left_counters(counters, 66, between_processes=True)
     with scratch("run"):
         assert all(path.exists() for path in found)

@@ -114,14 +114,9 @@ def capture_command(
         raise UsageError(
             f"unknown command '{command[0] if command else ''}'", remedy="give a program on the PATH"
         )
-    asked = transfers is not None
     sampling = Sampling(stacks and method != "proc")
-    collector: Collector | Looks
-    if method == "proc":
-        collector = Looks()
-    else:
-        piped = asked and inherits_pipes(output)
-        collector = Collector(method, sockets=asked, pipes=piped, stacks=sampling.sampler)
+    piped = transfers is not None and method != "proc" and inherits_pipes(output)
+    collector = _collector(method, sampling, sockets=transfers is not None, pipes=piped)
     with collector, sampling:
         process = subprocess.Popen(list(command), stdout=output, env=environment, start_new_session=True)
         began = time.monotonic_ns()
@@ -177,14 +172,9 @@ def capture_pids(
     for pid in pids:
         if not threads_of(pid):
             raise InputError(f"process {pid}", "there is no such process, or it has ended")
-    asked = transfers is not None
     sampling = Sampling(stacks and method != "proc")
-    collector: Collector | Looks
-    if method == "proc":
-        collector = Looks()
-    else:
-        piped = asked and bool(pipes_of(tree_of(pids)))
-        collector = Collector(method, sockets=asked, pipes=piped, stacks=sampling.sampler)
+    piped = transfers is not None and method != "proc" and bool(pipes_of(tree_of(pids)))
+    collector = _collector(method, sampling, sockets=transfers is not None, pipes=piped)
     with collector, sampling:
         sampling.follow(pids)
         collector.follow(pids)
@@ -204,6 +194,13 @@ def capture_pids(
         transfers(_transfers(collector, events))
     schedule = _schedule(collector, events, dict(sockets), began, ended, None, follow_peers)
     return sampling.joined_to(schedule)
+
+
+def _collector(method: str, sampling: Sampling, *, sockets: bool, pipes: bool) -> Collector | Looks:
+    """What watches the threads: the kernel's events, or looks at /proc."""
+    if method == "proc":
+        return Looks()
+    return Collector(method, sockets=sockets, pipes=pipes, stacks=sampling.sampler)
 
 
 def _transfers(collector: Collector, events: Events) -> Transfers:

@@ -15,7 +15,6 @@ import click
 from latlab.cli.bench.options import (
     check_outputs,
     for_ci,
-    fraction,
     measuring,
     parameters_of,
     recorder_of,
@@ -24,7 +23,7 @@ from latlab.cli.bench.options import (
     write_for_ci,
     write_reports,
 )
-from latlab.cli.kit.options import Seconds, together
+from latlab.cli.kit.options import EFFECT, Seconds, together
 from latlab.cli.kit.progress import is_watched
 from latlab.errors import ExitCode, SkippedError, UsageError
 from latlab.reports.json import document as json_of
@@ -52,7 +51,7 @@ def _measures(context: click.Context, parameter: click.Parameter, value: str) ->
 def judging(function: Any) -> Any:
     """What a verdict is over, and at what level."""
     options = together(
-        click.option("--effect", metavar="PERCENT", help="Smallest effect that matters, as 1% or 0.01."),
+        click.option("--effect", type=EFFECT, help="Smallest effect that matters, as 1% or 0.01."),
         click.option("--alpha", type=click.FloatRange(1e-9, 0.5), default=0.05, help="Significance level."),
         click.option(
             "--measures",
@@ -171,7 +170,7 @@ def asked_of(options: dict[str, Any]) -> Asked:
     from latlab.bench import Asked
 
     return Asked(
-        smallest_effect=fraction(options["effect"]),
+        smallest_effect=options["effect"],
         alpha=options["alpha"],
         seconds=options["seconds"],
         seed=options["seed"],

@@ -11,8 +11,8 @@ import click
 
 from latlab import words
 from latlab.cli.bench.ab import exit_code, show
-from latlab.cli.bench.options import for_ci, fraction, reporting, write_for_ci, write_reports
-from latlab.cli.kit.options import JSON
+from latlab.cli.bench.options import for_ci, reporting, write_for_ci, write_reports
+from latlab.cli.kit.options import EFFECT, JSON
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import document as json_of
 
@@ -22,13 +22,13 @@ FILE = click.Path(path_type=Path, exists=True)
 @click.command()
 @click.argument("a", type=FILE)
 @click.argument("b", type=FILE, required=False)
-@click.option("--effect", metavar="PERCENT", help="Smallest effect that matters; 1% by default.")
+@click.option("--effect", type=EFFECT, help="Smallest effect that matters; 1% by default.")
 @click.option("--alpha", type=click.FloatRange(1e-9, 0.5), help="Significance level [default: 0.05].")
 @JSON
 @reporting
 @for_ci
 def compare(
-    a: Path, b: Path | None, effect: str | None, alpha: float | None, as_json: bool, **options: Any
+    a: Path, b: Path | None, effect: float | None, alpha: float | None, as_json: bool, **options: Any
 ) -> int:
     """Judge the results B against A, or those of one `bench ab` once more (only A).
 
@@ -39,7 +39,6 @@ def compare(
     from latlab import bench
     from latlab.reports.bench import text as bench_text
 
-    smallest = fraction(effect)
     pages = options["html"] or options["markdown"]
     if b is not None and pages:
         raise UsageError("a report needs the results of one `bench ab`", remedy="leave B out")
@@ -52,13 +51,11 @@ def compare(
         raise UsageError(f"{a} holds {count} and nothing to compare with", remedy="name B")
     raw = bench.read_any(a) if b is None and not two else None
     if raw is not None:
-        judged, plans = bench.judge_again(raw, source=a, smallest_effect=smallest, alpha=alpha)
+        judged, plans = bench.judge_again(raw, source=a, smallest_effect=effect, alpha=alpha)
     else:
         one = results if results is not None else bench.load(a)
         other = one if b is None else bench.load(b)
-        judged = bench.compare_results(
-            one, other, smallest_effect=smallest, alpha=alpha or 0.05, runs=one.runs
-        )
+        judged = bench.compare_results(one, other, smallest_effect=effect, alpha=alpha or 0.05, runs=one.runs)
         plans = {}
         if not judged:
             raise UsageError(
@@ -87,7 +84,7 @@ ACCEPTED = click.option(
 
 @click.command()
 @click.argument("files", type=FILE, nargs=-1, required=True)
-@click.option("--effect", metavar="PERCENT", default="1%", help="Smallest change that counts.")
+@click.option("--effect", type=EFFECT, default="1%", help="Smallest change that counts.")
 @click.option(
     "--false-alarms",
     type=click.FloatRange(1e-6, 100),
@@ -99,7 +96,7 @@ ACCEPTED = click.option(
 @JSON
 def history(
     files: tuple[Path, ...],
-    effect: str,
+    effect: float,
     false_alarms: float,
     results_per_year: float,
     accepted: Path,
@@ -114,7 +111,7 @@ def history(
 
     found: list[dict[str, Any]] = bench.history(
         [(str(path), bench.load(path)) for path in files],
-        smallest_effect=fraction(effect) or 0.0,
+        smallest_effect=effect,
         false_alarms=false_alarms,
         results_per_year=results_per_year,
         accepted=bench.accepted(accepted),

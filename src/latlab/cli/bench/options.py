@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latlab import words
 from latlab.cli.kit.options import CPUS, JSON, Seconds, together
 from latlab.errors import UsageError
 from latlab.model.bench import Settings
@@ -227,23 +226,6 @@ def parameters_of(options: dict[str, Any]) -> dict[str, Any]:
     if options["size"] is not None:
         out["size"] = options["size"]
     return out
-
-
-def fraction(text: str | None) -> float | None:
-    """1% or 0.01 as 0.01.
-
-    Raises:
-        UsageError: it is neither.
-    """
-    if text is None:
-        return None
-    try:
-        value = words.share_of(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 10:
-        raise UsageError(f"'{text}' is not an effect", remedy="write 1% or 0.01")
-    return value
 
 
 def _value(text: str) -> Any:

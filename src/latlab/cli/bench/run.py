@@ -17,14 +17,13 @@ from latlab.cli.bench.ab import exit_code, show
 from latlab.cli.bench.options import (
     check_outputs,
     for_ci,
-    fraction,
     measuring,
     parameters_of,
     recorder_of,
     settings_of,
     write_for_ci,
 )
-from latlab.cli.kit.options import Seconds, together
+from latlab.cli.kit.options import EFFECT, Seconds, together
 from latlab.cli.kit.progress import say
 from latlab.errors import ExitCode, LatlabError, SkippedError, UsageError
 from latlab.reports.json import document as json_of
@@ -148,7 +147,7 @@ def _against(
     from latlab.reports.bench import text as bench_text
 
     judged = bench.compare_results(
-        before, now, smallest_effect=fraction(options["effect"]), alpha=0.05, runs=before.runs
+        before, now, smallest_effect=options["effect"], alpha=0.05, runs=before.runs
     )
     if not judged:
         raise UsageError(
@@ -193,7 +192,7 @@ def _running(function: Any) -> Any:
             type=click.Path(path_type=Path, dir_okay=False),
             help="Add this run to a baseline file; commit it.",
         ),
-        click.option("--effect", metavar="PERCENT", help="Smallest effect that matters; 1% by default."),
+        click.option("--effect", type=EFFECT, help="Smallest effect that matters; 1% by default."),
         for_ci,
         click.option(
             "--sizes",

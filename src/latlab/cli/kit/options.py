@@ -21,6 +21,7 @@ __all__ = [
     "ALL_USERS",
     "CPUS",
     "DURATION_NS",
+    "EFFECT",
     "JSON",
     "JSON_ASIDE",
     "Count",
@@ -242,4 +243,5 @@ class CpuList(click.ParamType[tuple[int, ...]]):
 
 
 DURATION_NS = Duration()
+EFFECT = Share(most=10.0, zero=True)
 CPUS = CpuList()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from latlab import words
-from latlab.cli.kit.options import ABOVE_ZERO, Seconds
+from latlab.cli.kit.options import ABOVE_ZERO, Seconds, output
 from latlab.cli.kit.progress import say
 from latlab.cli.market._options import FILE, JSON, OUTPUT, conclude
 from latlab.errors import ExitCode, UsageError
@@ -131,12 +131,7 @@ def replay(
 
 @click.command()
 @click.argument("feed")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    help="Write the messages as BinaryFILE, or PITCH units.",
-)
+@output("Write the messages as BinaryFILE, or PITCH units.")
 @click.option(
     "--inside", "changes", type=click.Path(path_type=Path), help="Write every change of the inside."
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,20 +55,9 @@ def trades(file: Path | str, output: Path, chosen: dict[str, Any], as_json: bool
 
     As *.parquet, *.feather or *.csv[.gz|.zst]; '-' prints CSV. Crosses without shares are left out.
     """
-    from latlab.market import guard, table_kind, write_table
     from latlab.market import trades as collect
 
-    check_stdout(output, as_json)
-    guard([file], [output])
-    table_kind(output)
-    census: list[Census] = []
-    table = collect(
-        file,
-        tell=census.append,
-        **chosen,
-    )
-    write_table(table, output)
-    return wrote("trades", table.num_rows, [output], census[0], as_json)
+    return _keep("trades", collect, file, output, as_json, chosen)
 
 
 @click.command()
@@ -92,19 +82,26 @@ def bars(
     Trades that are not printable, or broken later, are left out. As *.parquet, *.feather or *.csv[.gz|.zst].
     """
     from latlab.market import bars as make
+
+    by = {"every_ns": every or 0, "volume": volume or 0, "ticks": ticks or 0}
+    return _keep("bars", make, file, output, as_json, chosen | by)
+
+
+def _keep(
+    what: str,
+    make: Callable[..., Any],
+    file: Path | str,
+    output: Path,
+    as_json: bool,
+    options: dict[str, Any],
+) -> int:
+    """Make a table of the feed, write it, and say how long it is."""
     from latlab.market import guard, table_kind, write_table
 
     check_stdout(output, as_json)
     guard([file], [output])
     table_kind(output)
     census: list[Census] = []
-    table = make(
-        file,
-        every_ns=every or 0,
-        volume=volume or 0,
-        ticks=ticks or 0,
-        tell=census.append,
-        **chosen,
-    )
+    table = make(file, tell=census.append, **options)
     write_table(table, output)
-    return wrote("bars", table.num_rows, [output], census[0], as_json)
+    return wrote(what, table.num_rows, [output], census[0], as_json)
