@@ -133,6 +133,24 @@ def test_peaks_are_placed_at_start_end_and_load_changes() -> None:
     ]  # fmt: skip
 
 
+def test_a_stalls_peak_names_every_message_that_it_delayed() -> None:
+    due = np.arange(20_000) * 1000
+    latency = np.random.default_rng(3).integers(40, 60, due.size)
+    latency[8000:8400] = np.linspace(400_000, 1000, 400)  # 2 % of the messages: p99.9 lies amid them
+    latency[12_000] = 90_000  # above the limit, and not above p99.9
+    (peak,) = analyse(measured(due.tolist(), (due + latency).tolist())).peaks
+    assert (peak.first, peak.last, peak.messages, peak.max_ns) == (8000, 8399, 400, 400_000)
+
+
+def test_a_second_path_is_no_peak_as_long_as_the_run() -> None:
+    due = np.arange(20_000) * 1000
+    random = np.random.default_rng(4)
+    latency = random.integers(40, 60, due.size)
+    latency[random.random(due.size) < 0.05] += 5000
+    peaks = analyse(measured(due.tolist(), (due + latency).tolist())).peaks
+    assert all(peak.messages < 20 and peak.last - peak.first < 500 for peak in peaks)
+
+
 def test_a_sender_that_is_held_up_is_no_change_of_the_load() -> None:
     sent = np.arange(10_000) * 100
     sent[5000:] += 1_000_000

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,9 +12,10 @@ from latlab.formats.recording import open_recording
 from latlab.messaging import analyse, load_run, save_run
 from latlab.model.machine.environment import Environment, Fact
 from latlab.model.messaging.results import Doubt, Facts, Measurement, Settings, Side
+from latlab.reports.json import dumps
 from latlab.reports.messaging.html import axis_unit, write_html
 from latlab.reports.messaging.json import result_json
-from latlab.reports.messaging.systems import Kept, curves, nines, write_systems
+from latlab.reports.messaging.systems import Kept, curves, nines, systems_json, write_systems
 from latlab.reports.messaging.verdict import doubts
 from latlab.words import duration
 
@@ -42,6 +44,15 @@ def test_only_recordings_that_differ_in_one_setting_are_joined() -> None:
     runs = [kept("a", size=128), kept("b", size=64), kept("c", size=256, batch=2), kept("d", "b", size=512)]
     assert [[one.name for one in group] for group in curves(runs, "size")] == [["b", "a"]]
     assert curves(runs, "rate_hz") == []
+
+
+def test_the_report_as_json_has_every_recording_and_which_are_joined() -> None:
+    runs = [kept("a", load="rate", rate_hz=10.0), kept("b", load="rate", rate_hz=20.0), kept("c", "b")]
+    document = json.loads(dumps(systems_json(runs)))
+    assert document["curves"] == {"rate_hz": [["a", "b"]], "size": []}
+    first = document["recordings"][0]
+    assert (first["name"], first["environment"]["facts"]["cpu.model"]["value"]) == ("a", "a")
+    assert (first["result"]["sent"], first["nines"][0]["out_of"]) == (2000, 2.0)
 
 
 def test_nines_end_where_fewer_than_ten_messages_lie_above() -> None:

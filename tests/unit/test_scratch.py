@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from latlab.system import scratch as module
-from latlab.system.scratch import leftovers, process_start, remove, scratch
+from latlab.system.scratch import (
+    leftovers,
+    process_start,
+    remove,
+    remove_what_is_dead,
+    scratch,
+    scratch_name,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +50,16 @@ def test_the_next_start_removes_what_a_killed_run_left(tmp_path: Path) -> None:
     left = left_by_a_dead_process(tmp_path)
     with scratch("run"):
         assert not left.exists()
+
+
+def test_files_of_a_killed_run_in_the_open_are_removed_too(tmp_path: Path) -> None:
+    folder = left_by_a_dead_process(tmp_path, "iceoryx")
+    left = tmp_path / f"{folder.name}_1122.dynamic"
+    left.write_bytes(b"x")
+    ours = tmp_path / f"{scratch_name('iceoryx')}0_1122.dynamic"
+    ours.write_bytes(b"x")
+    remove_what_is_dead()
+    assert [path.name for path in tmp_path.iterdir()] == [ours.name]
 
 
 def test_the_folder_of_a_live_process_stays() -> None:

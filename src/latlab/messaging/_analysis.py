@@ -335,6 +335,8 @@ def _peaks(
 ) -> tuple[Peak, ...]:
     """The ten highest groups of messages above p99.9 that stand at least ten robust deviations out.
 
+    A group has the neighbours of its messages that stand out, too: of a stall all that it delayed.
+
     Args:
         changes: whether the load changes by its schedule; what a sender does that is held up is no change of
             the load.
@@ -344,14 +346,15 @@ def _peaks(
     # A stall that delays more than every tenth message reaches into p90, and would hide itself.
     for q in (0.9, 0.75):
         middle, high, highest = spread.at([rank(x, latency.size) for x in (0.5, q, 0.999)])
-        limit = max(highest, middle + 10 * (high - middle), middle + 1)
-        out = np.flatnonzero(latency >= limit)
+        stands_out = max(middle + 10 * (high - middle), middle + 1)
+        out = np.flatnonzero(latency >= max(highest, stands_out))
         if out.size:
             break
     else:
         return ()
     near = max(1, total // 1000)
     groups = np.split(out, np.flatnonzero(np.diff(numbers[out]) > near) + 1)
+    groups = _with_neighbours(groups, latency >= stands_out)
     groups = sorted(groups, key=lambda g: -int(latency[g].max()))[:10]
     found = []
     for group in sorted(groups, key=lambda g: int(g[0])):
@@ -364,6 +367,21 @@ def _peaks(
             where = "load change" if changes and _changed(due, int(group[0])) else "middle"
         found.append(Peak(first, last, int(group.size), int(latency[group].max()), where))
     return tuple(found)
+
+
+def _with_neighbours(groups: list[Integers], high: npt.NDArray[np.bool_]) -> list[Integers]:
+    """The groups of places, each with the places beside it that are high; those that meet are one."""
+    edges = np.flatnonzero(np.diff(high, prepend=False, append=False))
+    begins, ends = edges[::2], edges[1::2]  # of each run of high places
+    spans: list[tuple[int, int]] = []
+    for group in groups:
+        begin = int(begins[np.searchsorted(begins, group[0], side="right") - 1])
+        end = int(ends[np.searchsorted(begins, group[-1], side="right") - 1])
+        if spans and begin < spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
+        else:
+            spans.append((begin, end))
+    return [begin + np.flatnonzero(high[begin:end]) for begin, end in spans]
 
 
 _AROUND = 50  # messages

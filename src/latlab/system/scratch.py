@@ -18,9 +18,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Leftover", "folders", "leftovers", "process_start", "remove", "scratch", "shared_memory"]
+__all__ = [
+    "Leftover", "folders", "leftovers", "process_start", "remove", "remove_what_is_dead", "scratch",
+    "scratch_name", "shared_memory",
+]  # fmt: skip
 
-_NAME = re.compile(r"latlab-([a-z]+)-(\d+)-(\d+)-(\d+)\.\w+")
+_NAME = re.compile(r"latlab-([a-z]+)-(\d+)-(\d+)-(\d+)\.\w[\w.]*")
 _MOST_COUNTERS = 64  # of dead applications: every observer reads them all as it begins
 _COUNTERS = re.compile(r"(\d+)-(\d+)-\d+\.counters")
 
@@ -51,6 +54,11 @@ def folders() -> list[Path]:
     return [folder for folder in dict.fromkeys(found) if folder.is_dir()]
 
 
+def scratch_name(purpose: str) -> str:
+    """How the name of a folder or a file begins that goes with this process, however that ends."""
+    return f"latlab-{purpose}-{_namespace()}-{os.getpid()}-{process_start(os.getpid())}."
+
+
 @contextmanager
 def scratch(purpose: str, *, shared: bool = False) -> Iterator[Path]:
     """A folder of this user's alone, removed at the end; those of dead processes are removed first.
@@ -62,10 +70,9 @@ def scratch(purpose: str, *, shared: bool = False) -> Iterator[Path]:
     Raises:
         OSError: there is no room, or no right to make one.
     """
-    _remove_what_is_dead()
-    prefix = f"latlab-{purpose}-{_namespace()}-{os.getpid()}-{process_start(os.getpid())}."
+    remove_what_is_dead()
     with tempfile.TemporaryDirectory(
-        prefix=prefix, dir=shared_memory() if shared else None, ignore_cleanup_errors=True
+        prefix=scratch_name(purpose), dir=shared_memory() if shared else None, ignore_cleanup_errors=True
     ) as folder:
         yield Path(folder)
 
@@ -81,7 +88,8 @@ def leftovers() -> list[Leftover]:
     return found
 
 
-def _remove_what_is_dead() -> None:
+def remove_what_is_dead() -> None:
+    """Remove what dead processes of this user left; of their counters the latest stay."""
     counters = []
     for left in leftovers():
         if left.purpose == "counters":
@@ -117,12 +125,13 @@ def _has_shares(path: Path) -> bool:
 def _scratch_in(folder: Path) -> Iterator[Leftover]:
     for name, status in _entries(folder):
         match = _NAME.fullmatch(name)
-        if match is None or not stat.S_ISDIR(status.st_mode):
-            continue
+        if match is None or not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
+            continue  # files are a product's, which has names of ours for what it makes
         if int(match[2]) != _namespace():
             continue  # a container's that shares the folder: its processes are not ours to judge
         if _dead(int(match[3]), int(match[4])):
-            yield Leftover(folder / name, match[1], int(match[3]), _size(folder / name))
+            size = _size(folder / name) if stat.S_ISDIR(status.st_mode) else status.st_blocks * 512
+            yield Leftover(folder / name, match[1], int(match[3]), size)
 
 
 def _entries(folder: Path) -> Iterator[tuple[str, os.stat_result]]:

@@ -72,14 +72,15 @@ def ab_command(a: str, b: str, as_json: bool, **options: Any) -> int:
 @click.command("report")
 @click.argument("recordings", type=click.Path(), nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Path(), required=True, help="The folder to write to.")
-def report_command(recordings: tuple[str, ...], output: str) -> int:
+@JSON
+def report_command(recordings: tuple[str, ...], output: str, as_json: bool) -> int:
     """Put recordings side by side: latency by nines and against load, throughput and CPU against size.
 
     What differs in more than that one setting, or is from another machine, is a curve of its own.
     """
     from latlab.formats.recording import open_recording
     from latlab.messaging import analyse, load_run
-    from latlab.reports.messaging.systems import Kept, write_systems
+    from latlab.reports.messaging.systems import Kept, systems_json, write_systems
 
     kept = []
     for path in recordings:
@@ -90,5 +91,7 @@ def report_command(recordings: tuple[str, ...], output: str) -> int:
         written = [str(path) for path in write_systems(Path(output), kept)]
     except OSError as error:
         raise unwritten(output, error) from None
-    click.echo("\n".join(written))  # outside of the try: a full output is not an error of the folder
+    document = {"schema": 1, "written": written, **systems_json(kept)}
+    # Outside of the try: a full output is not an error of the folder.
+    click.echo(dumps(document) if as_json else "\n".join(written))
     return ExitCode.OK

@@ -176,8 +176,9 @@ def compare_command(before: str, after: str, threshold: float, as_json: bool) ->
 @click.option("--format", "formats", default=",".join(FORMATS), help="Formats to write.")
 @click.option("--bins", type=click.IntRange(min=1), help="Bins of the histogram. [default: automatic]")
 @click.option("--overlap", type=click.FloatRange(0, 0.99), default=0.0, help="Overlap of the bins.")
+@JSON
 def export_command(
-    recordings: tuple[str, ...], output: str, formats: str, bins: int | None, overlap: float
+    recordings: tuple[str, ...], output: str, formats: str, bins: int | None, overlap: float, as_json: bool
 ) -> int:
     """Write a recording as gnuplot data and script, CSV, .hlog, JSON and HTML.
 
@@ -207,7 +208,8 @@ def export_command(
             written.append(str(write_html(page, measurement, result, kept, **drawn)))
     except OSError as error:
         raise unwritten(output, error) from None
-    click.echo("\n".join(written))  # outside of the try: a full output is not an error of the folder
+    # Outside of the try: a full output is not an error of the folder.
+    click.echo(dumps({"schema": 1, "written": written}) if as_json else "\n".join(written))
     return ExitCode.OK
 
 

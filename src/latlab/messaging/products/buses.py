@@ -6,14 +6,16 @@ import contextlib
 import os
 import queue
 import shutil
+import tempfile
 import time
 from pathlib import Path
 from typing import Any, ClassVar
 
-from latlab.messaging.products.product import DIRECT, describe, module, unique_name
+from latlab.messaging.products.product import DIRECT, LOOK_S, describe, module, unique_name
 from latlab.messaging.running.processes import free_port
 from latlab.messaging.running.transport import TransportClosed
 from latlab.model.messaging.results import Settings
+from latlab.system.scratch import remove_what_is_dead, scratch_name
 
 
 class Zenoh:
@@ -54,11 +56,18 @@ class Zenoh:
                 reliability=zenoh.Reliability.RELIABLE,
             )
             end = time.monotonic() + 5
-            while not self._publisher.matching_status.matching and time.monotonic() < end:
+            while not self._publisher.matching_status.matching:
+                if time.monotonic() > end:
+                    raise TransportClosed("no subscriber was found on loopback")
                 time.sleep(0.01)
+            self._next_look = time.monotonic() + LOOK_S
 
     def send(self, message: memoryview) -> None:
-        """Put."""
+        """Put; what is put for nobody is dropped without an error, so the subscriber is looked for, too."""
+        if time.monotonic() >= self._next_look:
+            if not self._publisher.matching_status.matching:
+                raise TransportClosed("the subscriber has gone")
+            self._next_look = time.monotonic() + LOOK_S
         self._publisher.put(bytes(message))
 
     def receive(self, timeout_s: float) -> bytes | None:
@@ -144,18 +153,20 @@ class Iceoryx2:
 
     @classmethod
     def prepare(cls, settings: Settings, server: tuple[str, int] | None) -> dict[str, Any]:
-        """A service of our own, whose files have a name of our own."""
+        """A service of our own, whose files say who made them, so that they can be told from those in use."""
+        remove_what_is_dead()
         name = unique_name()
-        return {"service": name, "size": settings.size, "prefix": f"{name}_"}
+        prefix = scratch_name("iceoryx") + name.rpartition("-")[2] + "_"
+        root = str(Path(tempfile.gettempdir()) / f"{prefix}d")
+        return {"service": name, "size": settings.size, "prefix": prefix, "root": root}
 
     @classmethod
     def clean_up(cls, where: dict[str, Any]) -> None:
         """Remove the files that processes which were killed couldn't."""
-        for folder in ("/dev/shm", f"/tmp/{where['prefix']}d"):
-            for path in Path(folder).glob(f"{where['prefix']}*"):
-                with contextlib.suppress(OSError):
-                    path.unlink()
-        shutil.rmtree(f"/tmp/{where['prefix']}d", ignore_errors=True)
+        for path in Path("/dev/shm").glob(f"{where['prefix']}*"):
+            with contextlib.suppress(OSError):
+                path.unlink()
+        shutil.rmtree(where["root"], ignore_errors=True)
 
     def connect(self, role: str, where: dict[str, Any]) -> None:
         """Open the service; a publisher waits for its subscriber."""
@@ -167,7 +178,7 @@ class Iceoryx2:
         self._crowded = (os.cpu_count() or 1) < 3
         config = module("iceoryx2.config").default()
         config.global_cfg.prefix = iceoryx2.FileName.new(where["prefix"])
-        config.global_cfg.root_path = iceoryx2.Path.new(f"/tmp/{where['prefix']}d")
+        config.global_cfg.root_path = iceoryx2.Path.new(where["root"])
         iceoryx2.set_log_level(iceoryx2.LogLevel.Error)
         self._node = iceoryx2.NodeBuilder.new().config(config).create(iceoryx2.ServiceType.Ipc)
         name = iceoryx2.ServiceName.new(where["service"])

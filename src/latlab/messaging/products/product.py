@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _SERIAL = itertools.count()
 DIRECT = ("broker", "direct")
+LOOK_S = 0.05  # between two looks of a sender whether its receiver is there, where no error says so
 
 
 def describe(name: str, title: str, at: str, **rest: Any) -> Facts:

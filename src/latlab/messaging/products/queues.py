@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import fcntl
+import os
 import pickle
 import queue
+import threading
 import time
 from typing import Any, ClassVar
 
-from latlab.messaging.products.product import DIRECT, describe, module, unique_name
+from latlab.messaging.products.product import DIRECT, LOOK_S, describe, module, unique_name
 from latlab.messaging.running.transport import TransportClosed
 from latlab.model.messaging.results import Settings
 
@@ -46,20 +49,44 @@ class ProcessQueue:
             context.set_spawning_popen(None)
         name = base64.b64encode(packed).decode()
         _KEPT[name] = made  # its semaphores go when it does
-        return {"queue": name, "fds": list(spawning.fds)}
+        alive = os.memfd_create("latlab-mp-queue")
+        return {"queue": name, "alive": alive, "fds": [*spawning.fds, alive]}
 
     @classmethod
     def clean_up(cls, where: dict[str, Any]) -> None:
         """Let the queue go."""
+        os.close(where["alive"])
         _KEPT.pop(where["queue"]).close()
 
     def connect(self, role: str, where: dict[str, Any]) -> None:
-        """Unpack the queue."""
-        self._role = role
+        """Unpack the queue; the receiver holds a lock that ends with its process.
+
+        The queue's pipe never tells its writer that the reader has gone, since both ends have it open.
+        """
+        self._role, self._alive = role, where["alive"]
         self._queue = pickle.loads(base64.b64decode(where["queue"]))
+        if role == "receiver":
+            fcntl.lockf(self._alive, fcntl.LOCK_EX)
+        # Within one process a lock is always granted, and tells nothing.
+        self._watches = role == "sender" and not self._granted()
+        self._next_look = time.monotonic() + LOOK_S
+
+    def _granted(self) -> bool:
+        try:
+            fcntl.lockf(self._alive, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:  # the receiver has it
+            return False
+        return True
+
+    def _alone(self) -> bool:
+        return self._watches and self._granted()
 
     def send(self, message: memoryview) -> None:
-        """Hand a copy to the queue's thread."""
+        """Hand a copy to the queue's thread; it is looked for the receiver from time to time."""
+        if time.monotonic() >= self._next_look:
+            if self._alone():
+                raise TransportClosed("the receiver has gone")
+            self._next_look = time.monotonic() + LOOK_S
         self._queue.put(bytes(message))
 
     def receive(self, timeout_s: float) -> bytes | None:
@@ -70,10 +97,16 @@ class ProcessQueue:
             return None
 
     def close(self) -> None:
-        """Wait until the thread has written everything."""
+        """Wait until the thread has written everything, or nobody is there who would read it."""
         self._queue.close()
-        if self._role == "sender":
-            self._queue.join_thread()
+        if self._role != "sender":
+            return
+        waiting = threading.Thread(target=self._queue.join_thread, daemon=True)
+        waiting.start()
+        while waiting.is_alive() and not self._alone():
+            waiting.join(LOOK_S)
+        if waiting.is_alive():
+            self._queue.cancel_join_thread()
 
 
 _KEPT: dict[str, Any] = {}

@@ -17,12 +17,13 @@ from latlab.model.messaging.results import Measurement, Result
 from latlab.reports.html import Page
 from latlab.reports.messaging.gnuplot import histogram
 from latlab.reports.messaging.html import axis_unit
+from latlab.reports.messaging.json import result_json
 from latlab.reports.messaging.text import load, rate
 from latlab.reports.messaging.verdict import doubts, finding
 from latlab.stats.quantiles import nearest_rank
 from latlab.words import duration, size
 
-__all__ = ["Kept", "curves", "nines", "write_systems"]
+__all__ = ["Kept", "curves", "nines", "systems_json", "write_systems"]
 
 _QUANTILES = ("p50", "p90", "p99", "p99.9")
 # What a run is measured by, and how long: recordings that differ in it alone are of the same thing.
@@ -79,6 +80,30 @@ def curves(kept: Sequence[Kept], axis: str) -> list[list[Kept]]:
 
     rising = [sorted(group, key=at) for group in groups.values()]
     return [group for group in rising if len({at(one) for one in group}) > 1]
+
+
+def systems_json(kept: Sequence[Kept]) -> dict[str, Any]:
+    """The report's data: each recording's result, environment and nines, and which of them are a curve."""
+    return {
+        "recordings": [
+            {
+                "name": one.name,
+                "result": result_json(one.result),
+                "environment": one.recording.environment.to_json(),
+                "nines": [{"out_of": out_of, "latency_ns": ns} for out_of, ns in nines(one.latency)],
+            }
+            for one in kept
+        ],
+        "curves": {
+            axis: [[one.name for one in group] for group in curves(among, axis)]
+            for axis, among in (("rate_hz", paced(kept)), ("size", kept))
+        },
+    }
+
+
+def paced(kept: Sequence[Kept]) -> list[Kept]:
+    """The recordings that have a place on the axis of the load."""
+    return [one for one in kept if one.result.settings.load in ("rate", "poisson")]
 
 
 def write_systems(folder: Path, kept: Sequence[Kept]) -> list[Path]:
@@ -215,9 +240,9 @@ def _tails(kept: Sequence[Kept]) -> list[tuple[str, list[float], list[float]]]:
 
 def _figures(kept: Sequence[Kept]) -> list[tuple[str, str, str, list[Any]]]:
     """(title, x, y, series) of every curve over several recordings."""
-    paced = [one for one in kept if one.result.settings.load in ("rate", "poisson")]
+    at_a_rate = paced(kept)
     found = [
-        (f"{q} against load.", "messages/s", "latency, µs", _against(paced, "rate_hz", _latency(q), 1e3))
+        (f"{q} against load.", "messages/s", "latency, µs", _against(at_a_rate, "rate_hz", _latency(q), 1e3))
         for q in _QUANTILES
     ]
     found.append(("Throughput against size.", "bytes", "messages/s", _against(kept, "size", _throughput)))
