@@ -29,6 +29,15 @@ sys.path.append(str(Path(__file__).parent / "files"))
 _LIVE = Path(__file__).parent / "live"
 
 
+@pytest.fixture
+def counters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder of counter files, for this test and the processes that it starts."""
+    folder = tmp_path / "counters"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("LATLAB_COUNTERS", str(folder))
+    return folder
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Applications of the tests publish in a folder of their own: what others run is not found there.
 

@@ -29,14 +29,6 @@ def _works(python: str | None) -> bool:
 OTHERS = [f"python3.{minor}" for minor in (8, 9, 10, 12, 13, 14) if _works(shutil.which(f"python3.{minor}"))]
 
 
-@pytest.fixture
-def counters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "counters"
-    folder.mkdir(mode=0o700)
-    monkeypatch.setenv("LATLAB_COUNTERS", str(folder))
-    return folder
-
-
 def _published() -> dict[Any, dict[str, Any]]:
     """By identity or place; two readings stand a moment apart."""
     time.sleep(0.2)

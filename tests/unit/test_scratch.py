@@ -128,14 +128,6 @@ def left_counters(folder: Path, count: int, *, between_processes: bool) -> list[
     return found
 
 
-@pytest.fixture
-def counters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "counters"
-    folder.mkdir(mode=0o700)
-    monkeypatch.setenv("LATLAB_COUNTERS", str(folder))
-    return folder
-
-
 def test_of_dead_applications_counters_the_next_start_leaves_the_latest(counters: Path) -> None:
     found = left_counters(counters, 70, between_processes=False)
     with scratch("run"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from latlab import words
-from latlab.cli.kit.options import ABOVE_ZERO, Seconds, output
+from latlab.cli.kit.options import ABOVE_ZERO, Seconds, Share, output
 from latlab.cli.kit.progress import say
 from latlab.cli.market._options import FILE, JSON, OUTPUT, conclude
 from latlab.errors import ExitCode, UsageError
@@ -56,7 +56,7 @@ def generate(seed: int, messages: int, symbols: int, output: Path, as_json: bool
 @click.option("--speed", type=ABOVE_ZERO, help="Keep the feed's own timing, this many times faster.")
 @click.option(
     "--loss",
-    type=click.FloatRange(0, 1),
+    type=Share(zero=True),
     default=0.0,
     show_default=False,
     help="Share of messages dropped on purpose.",
