@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 
 from benchmarks._bars import Bar, report
+from benchmarks._scratch import own_counters
 from benchmarks.queues_kills import built
 
 
@@ -58,8 +59,7 @@ def main() -> int:
     """Kill, and print against the bars."""
     kills = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(1 << 30)
-    counters = tempfile.mkdtemp(prefix="latlab-bench-", dir="/dev/shm")
-    os.environ["LATLAB_COUNTERS"] = counters
+    counters = own_counters()
     import nanoarrow
 
     from latlab.queues import Recorder
@@ -110,8 +110,7 @@ def main() -> int:
     left = [one for one in leftovers() if one.path not in before]
     stays = [one.path for one in left if not remove(one)]
     stays += [one.path for one in leftovers() if one.path not in before]
-    files = len(list(Path(counters).iterdir()))
-    shutil.rmtree(counters, ignore_errors=True)
+    files = len(list(counters.iterdir()))
     print(f"seed {seed}: {kills} observers killed, {kills // 2} with what they observed; {with_rows} had "
           f"finished chunks; {len(left)} leftovers removed, counter files of the dead: {files}")  # fmt: skip
     return report(

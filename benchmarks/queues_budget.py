@@ -8,8 +8,6 @@ p50 and p99 period and the timer slack are stated, at 100 µs without a budget.
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,6 +16,7 @@ import time
 import psutil
 
 from benchmarks._bars import Bar, report
+from benchmarks._scratch import own_counters
 
 APPLICATION = """
 import time
@@ -59,7 +58,7 @@ def recorded(output: str, seconds: float, *options: str) -> tuple[dict[str, floa
 
 
 def main() -> int:
-    os.environ["LATLAB_COUNTERS"] = tempfile.mkdtemp(prefix="latlab-bench-", dir="/dev/shm")
+    own_counters()
     application = subprocess.Popen([sys.executable, "-c", APPLICATION], stdout=subprocess.PIPE)
     assert application.stdout is not None
     application.stdout.readline()
@@ -71,7 +70,6 @@ def main() -> int:
         application.kill()
         application.wait()
         application.stdout.close()
-        shutil.rmtree(os.environ["LATLAB_COUNTERS"], ignore_errors=True)
     for name, said, used in (("without a budget", free, free_share), ("with --budget 2%", kept, share)):
         print(
             f"{name}: {used:.2%} of a CPU, period p50 {said['period_p50_ns'] / 1e3:.1f} µs, "

@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 from benchmarks._bars import Bar, report
+from benchmarks._scratch import own_counters
 
 ROOT = Path(__file__).parents[1]
 AT_ONCE = 8
@@ -60,7 +61,7 @@ class Killer(threading.Thread):
 
 def main() -> int:
     kills = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    os.environ["LATLAB_COUNTERS"] = tempfile.mkdtemp(prefix="latlab-bench-", dir="/dev/shm")
+    own_counters()
     from latlab.queues import Recorder
     from latlab.queues.sample.follow import Event
 
@@ -73,29 +74,26 @@ def main() -> int:
         if event.event == "died":
             died_ns[event.description["pid"]] = event.t_ns
 
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            program = built(folder)
-            # One lives through it all, so that there is something to follow from the first moment.
-            witness = subprocess.Popen([program, "999983"], stdout=subprocess.PIPE)
-            assert witness.stdout is not None
-            witness.stdout.readline()
-            numbers = [1009 + 2 * i for i in range(kills)]
-            killers = [Killer(program, numbers[i::AT_ONCE], i) for i in range(AT_ONCE)]
-            recorder = Recorder("victim", period_ns=500_000)
-            recorder.on_event = note
-            with recorder:
-                for killer in killers:
-                    killer.start()
-                for killer in killers:
-                    killer.join()
-                time.sleep(1.5)
-                missing = sum(not process.died for process in recorder.observation().processes) - 1
-            witness.kill()
-            witness.wait()
-            witness.stdout.close()
-    finally:
-        shutil.rmtree(os.environ["LATLAB_COUNTERS"], ignore_errors=True)
+    with tempfile.TemporaryDirectory() as folder:
+        program = built(folder)
+        # One lives through it all, so that there is something to follow from the first moment.
+        witness = subprocess.Popen([program, "999983"], stdout=subprocess.PIPE)
+        assert witness.stdout is not None
+        witness.stdout.readline()
+        numbers = [1009 + 2 * i for i in range(kills)]
+        killers = [Killer(program, numbers[i::AT_ONCE], i) for i in range(AT_ONCE)]
+        recorder = Recorder("victim", period_ns=500_000)
+        recorder.on_event = note
+        with recorder:
+            for killer in killers:
+                killer.start()
+            for killer in killers:
+                killer.join()
+            time.sleep(1.5)
+            missing = sum(not process.died for process in recorder.observation().processes) - 1
+        witness.kill()
+        witness.wait()
+        witness.stdout.close()
     seen = recorder.observation()
     owner = {queue.number: int(queue.name[1:]) for queue in seen.queues if queue.name}
     rows = seen.samples

@@ -5,12 +5,12 @@ Bars: 165 queues in 4 µs, and 25 ns each as a call from Python; 10,000 in 50 µ
 get. `python -m benchmarks.queues_sampling`
 """
 
-import os
 import queue
 import sys
-import tempfile
 import time
 import timeit
+
+from benchmarks._scratch import own_counters
 
 
 def sweep_us(queues: int, stamp_every: int, sweeps: int = 300) -> tuple[float, float]:
@@ -53,7 +53,7 @@ def put_get_ns(make: object) -> float:
 
 
 def main() -> int:
-    os.environ["LATLAB_COUNTERS"] = tempfile.mkdtemp(prefix="latlab-bench-", dir="/dev/shm")
+    own_counters()
     from latlab.queues.count.instrument import Queue
 
     missed = 0

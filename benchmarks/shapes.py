@@ -22,13 +22,13 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from benchmarks._bars import Bar, report
 from benchmarks._planted import Outcome, neighbour
 from benchmarks.shapes_cases import EQUAL, HIDDEN, NONE, STAGE, STOPPED, WRITTEN, Case, cases, strangers
+from latlab.system.scratch import scratch
 
 HERE = Path(__file__).parent
 PROGRAMS = HERE / "shapes_programs"
@@ -141,7 +141,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="where the outcomes are written")
     given = parser.parse_args()
     outcomes: list[Outcome[Case]] = []
-    with tempfile.TemporaryDirectory(prefix="latlab-shapes-") as temporary:
+    with scratch("shapes") as temporary:
         compiled(PROGRAMS / "in_cpp.cpp", Path(temporary))
         with neighbour(there=given.neighbour):
             chosen = [*cases(given.cases, given.seed), *strangers()]

@@ -17,7 +17,6 @@ import json
 import random
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from benchmarks._bars import Bar, report
 from benchmarks.shapes import PROGRAMS, command_of, compiled
 from benchmarks.shapes_cases import Case, cycle, diamond, fork, join, lent, of_two_groups, plain, workers
 from latlab.queues import load, served_hz
+from latlab.system.scratch import scratch
 
 _MAKERS = (plain, fork, join, diamond, cycle, lent, workers, of_two_groups)
 _RUNTIMES = ("threads", "processes")
@@ -55,7 +55,7 @@ def main() -> int:
     parser.add_argument("--faster", type=float, default=0.4, choices=[0.2, 0.4, 0.6, 0.8])
     given = parser.parse_args()
     errors, below, counts = [], [], {"forecast": 0, "at least": 0, "none": 0}
-    with tempfile.TemporaryDirectory(prefix="latlab-shapes-") as temporary:
+    with scratch("shapes") as temporary:
         compiled(PROGRAMS / "in_cpp.cpp", Path(temporary))
         for number, (make, runtime) in enumerate((m, r) for m in _MAKERS for r in _RUNTIMES):
             case = make(random.Random(f"{given.seed} {number}"), runtime)

@@ -30,6 +30,8 @@ from latlab.live.queues_top import latency_text
 from latlab.model.queues.live import QueueNow, Snapshot, StageNow
 from latlab.queues import Application, Happenings, Live, applications
 
+pytestmark = pytest.mark.side_by_side  # what is shown is read, not how fast
+
 APP = textwrap.dedent(
     """
     import queue, threading, time

@@ -14,6 +14,8 @@ from latlab.messaging import analyse, check, measure
 from latlab.messaging.running.processes import free_port
 from latlab.model.messaging.results import Settings
 
+pytestmark = pytest.mark.side_by_side  # messages arrive whole: no time is judged
+
 # A program of somebody else: it echoes, or forwards to the address behind its own.
 PROGRAM = """
 import socket, sys

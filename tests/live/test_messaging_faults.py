@@ -16,6 +16,8 @@ from latlab.messaging import analyse, load_run, measure
 from latlab.messaging.running.ways.network import sweep
 from latlab.model.messaging.results import Settings
 
+pytestmark = pytest.mark.side_by_side  # what failed is told: no time is judged
+
 
 def children() -> set[int]:
     found = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout

@@ -16,6 +16,8 @@ from latlab.messaging import analyse, measure
 from latlab.messaging._counters import counter
 from latlab.model.messaging.results import Settings
 
+pytestmark = pytest.mark.side_by_side  # messages arrive whole: no time is judged
+
 
 @pytest.fixture
 def host() -> Iterator[tuple[subprocess.Popen[str], str]]:

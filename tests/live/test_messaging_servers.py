@@ -21,6 +21,8 @@ from latlab.messaging.products.servers import Nats
 from latlab.messaging.running.processes import Child, free_port, wait_for_port
 from latlab.model.messaging.results import Settings
 
+pytestmark = pytest.mark.side_by_side  # messages arrive whole, and no password is told: no time is judged
+
 SECRET = "open-sesame-4711"
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.side_by_side  # what is shown is read, not how fast
+
 LATLAB = [sys.executable, "-m", "latlab"]
 EXPORTS = ("csv", "gnuplot", "perfetto", "graphviz", "mermaid")
 # They clear the screen, set the title, have the terminal answer, turn the text around; and are markup.

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.side_by_side  # what calls change and tell is compared: no time is judged
+
 # name: (what work.py holds, what stands before the loop, the call in it, what is printed at the end).
 # `step` or `C.step` is the component.
 PLANTED: dict[str, tuple[str, str, str, str]] = {

@@ -34,8 +34,12 @@ _ON_BEAT = 0.03  # of the period to both sides
 _MOSTLY, _SELDOM = 0.8, 0.4  # of the gaps on the beat, and of those beside it
 
 
-def analyse(measured: Measured) -> JitterResult:
-    """Sources, periods, warnings."""
+def analyse(measured: Measured, *, periodic: bool = True) -> JitterResult:
+    """Sources, periods, warnings.
+
+    Args:
+        periodic: look for periods: it takes more time than all else, and a short run has few.
+    """
     cores = measured.cores
     seconds = max(core.ns(core.wall_ticks) for core in cores) / 1e9
     warnings = list(measured.warnings)
@@ -73,7 +77,7 @@ def analyse(measured: Measured) -> JitterResult:
         text = said(JitterSaid.QUOTA, quota=quota.quota, times=quota.count, ms=ms)
         warnings.append(JitterWarning(WarningKind.QUOTA, text))
     warnings += _real_time_gaps(cores, measured.fifo)
-    periods = [one for core in cores for one in _periods(core, found, measured.tick_hz)]
+    periods = [one for core in cores for one in _periods(core, found, measured.tick_hz)] if periodic else []
     periods.sort(key=lambda one: one.p_value)
     return JitterResult(
         cores,

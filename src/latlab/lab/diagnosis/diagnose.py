@@ -136,7 +136,7 @@ def _floor(application: Application, question: Question, tell: Tell) -> tuple[Fl
 
     cpus = application.cpus or sorted(os.sched_getaffinity(0))
     tell(f"measuring the machine's floor on CPU {', '.join(map(str, cpus))} for {question.floor_s:g} s")
-    found = jitter.analyse(jitter.measure(cpus, question.floor_s))
+    found = jitter.analyse(jitter.measure(cpus, question.floor_s), periodic=False)  # no answer has periods
     lost = sum(core.gap_ticks / core.wall_ticks for core in found.cores) / len(found.cores)
     worst = max(core.ns(core.max_ticks) for core in found.cores)
     known = sorted((one for one in found.sources if one.total_ns), key=lambda one: -(one.total_ns or 0.0))

@@ -141,7 +141,7 @@ class RunFinding(Kind):
     )
     SERVICE_P50 = "; an event takes {ns:duration} there (p50)"
     SERVICE_MEAN = "; an event takes {ns:duration} there on average"
-    BUSIEST = "; the busiest, {stage}, has work {part:share} of the time"
+    BUSIEST = "; the busiest, {stage}, has input waiting {part:share} of the time"
     USED = ": it used {used:.2f} of {cpus}"
     TAIL = (
         "The tail comes from bursts that wait for {stage}: {part:share0} of {quantile} "

@@ -164,7 +164,7 @@ def _why(hop: TailHop, in_queue: bool) -> str:
         filling = "" if hop.filling_ns is None else f" (queue non-empty for {duration(hop.filling_ns)})"
         reasons.append(f"{count(hop.fill)} events ahead of it{filling}")
     elif in_queue and hop.fill == 0:
-        reasons.append("nothing in front")
+        reasons.append("no event ahead of it in this queue")
     if hop.no_cpu is not None and hop.on_cpu is not None:
         # The kernel's counts are read every 50 ms: they tell of the time around, not of the wait alone.
         if hop.no_cpu >= _MUCH:
