@@ -208,6 +208,7 @@ def test_csv_has_its_lines_after_the_hash_lines_and_no_header(folder: Path) -> N
     assert float(value) > 0
 
 
+@pytest.mark.side_by_side
 @pytest.mark.parametrize(
     ("name", "code", "words"),
     [
@@ -245,6 +246,7 @@ def test_a_fixture_that_changes_its_affinity_is_not_trusted(folder: Path) -> Non
     assert "changed its own affinity" in done.stderr
 
 
+@pytest.mark.side_by_side
 @needs_compiler
 def test_bad_native_fixtures_and_commands_are_one_line_too(folder: Path) -> None:
     for name, words in (("Throws", "it threw: planned"), ("Uneven", "different counts"), ("x", "no such")):

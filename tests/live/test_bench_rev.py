@@ -82,6 +82,7 @@ def test_a_revision_that_does_ten_times_the_work_is_slower_and_nothing_remains(f
     assert left(folder) == []
 
 
+@pytest.mark.side_by_side
 def test_a_build_runs_in_each_worktree_and_its_failure_shows_what_it_said(folder: Path) -> None:
     build = "echo LATLAB_SITE > built; cp built $LATLAB_SITE; test -f src/work.py"
     done = bench(
@@ -95,6 +96,7 @@ def test_a_build_runs_in_each_worktree_and_its_failure_shows_what_it_said(folder
     assert left(folder) == []
 
 
+@pytest.mark.side_by_side
 def test_an_unknown_revision_and_a_missing_file_are_errors_of_usage(folder: Path) -> None:
     for arguments, said in (
         (("rev", "nowhere", "--target", "benchmarks/speed.py"), "no revision 'nowhere'"),

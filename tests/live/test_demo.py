@@ -77,6 +77,7 @@ def test_the_report_and_the_recording_stand_and_need_nothing_from_the_network(tm
     assert {"samples", "sweeps", "topology", "traces"} <= set(recording.names())
 
 
+@pytest.mark.side_by_side
 def test_an_output_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("precious")
     done = demo("-o", str(tmp_path), check=False)
@@ -93,6 +94,7 @@ def test_a_gzipped_feed_is_played(tmp_path: Path) -> None:
     assert diagnosis["events"] > 2000
 
 
+@pytest.mark.side_by_side
 def test_a_feed_that_is_cut_short_is_refused_with_file_and_offset(tmp_path: Path) -> None:
     path = feed(tmp_path / "day.itch")
     path.write_bytes(path.read_bytes()[:-3])
@@ -104,6 +106,7 @@ def test_a_feed_that_is_cut_short_is_refused_with_file_and_offset(tmp_path: Path
     )
 
 
+@pytest.mark.side_by_side
 @pytest.mark.parametrize("content", [b"", b"this is not market data, but a text", bytes(4096)])
 def test_a_foreign_feed_is_refused_on_one_line(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "foreign.itch"
@@ -114,6 +117,7 @@ def test_a_foreign_feed_is_refused_on_one_line(content: bytes, tmp_path: Path) -
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.side_by_side
 def test_a_layout_with_an_unknown_key_is_refused_with_its_place(tmp_path: Path) -> None:
     layout = tmp_path / "my.toml"
     layout.write_text("[stages.book]\ncuont = 3\n")
@@ -122,6 +126,7 @@ def test_a_layout_with_an_unknown_key_is_refused_with_its_place(tmp_path: Path) 
     assert done.stderr.startswith(f"latlab: {layout}: stages.book.cuont: unknown key; known: ")
 
 
+@pytest.mark.side_by_side
 def test_a_planted_time_that_is_no_number_is_a_usage_error() -> None:
     done = demo("--slow", "book=slowly", check=False)
     assert (done.returncode, done.stderr) == (

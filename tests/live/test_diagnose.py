@@ -291,6 +291,7 @@ def test_too_few_events_leave_the_answer_to_the_threads(tmp_path: Path) -> None:
     ).returncode == 0  # fmt: skip
 
 
+@pytest.mark.side_by_side
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -366,6 +367,7 @@ def test_a_running_process_is_observed_and_goes_on(tmp_path: Path) -> None:
     assert done.returncode == ExitCode.OK
 
 
+@pytest.mark.side_by_side
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -84,6 +84,7 @@ def test_the_classic_view_has_the_originals_size_and_its_outlier_file(tmp_path: 
     assert all(float(y) > 0 for _, y in rows)
 
 
+@pytest.mark.side_by_side
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

@@ -23,6 +23,7 @@ KEYS = {
 }  # fmt: skip
 
 
+@pytest.mark.side_by_side
 @pytest.mark.parametrize("topology", ["broker", "direct", "pingpong"])
 @pytest.mark.parametrize("name", NATIVE)
 def test_every_message_of_a_paced_run_arrives(name: str, topology: str) -> None:
@@ -36,6 +37,7 @@ def test_every_message_of_a_paced_run_arrives(name: str, topology: str) -> None:
     assert result.latency.minimum > 0
 
 
+@pytest.mark.side_by_side
 @pytest.mark.parametrize("name", ["shm", "unix", "udp"])
 @pytest.mark.parametrize("wait", ["block", "poll"])
 def test_both_ways_of_waiting_bring_every_message(name: str, wait: str) -> None:
@@ -44,6 +46,7 @@ def test_both_ways_of_waiting_bring_every_message(name: str, wait: str) -> None:
     assert (result.received + result.lost, result.wait) == (300, wait)
 
 
+@pytest.mark.side_by_side
 @pytest.mark.parametrize("size", [1, 2, 5, 9, 16, 100, 70_000, 3_000_000])
 def test_sizes_from_a_byte_to_megabytes_come_through_a_stream(size: int) -> None:
     result = analyse(measure(Settings("unix", messages=20, size=size)))

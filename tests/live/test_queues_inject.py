@@ -118,6 +118,7 @@ THREADS = """
 """
 
 
+@pytest.mark.side_by_side
 @pytest.mark.parametrize("python", [sys.executable, *OTHERS])
 def test_queues_of_threads_are_named_by_the_code_that_makes_and_uses_them(
     counters: Path, python: str
@@ -131,6 +132,7 @@ def test_queues_of_threads_are_named_by_the_code_that_makes_and_uses_them(
     assert (queues["best (feed.py:6)"]["in"], queues["best (feed.py:6)"]["out"]) == (100, 0)
 
 
+@pytest.mark.side_by_side
 def test_threads_of_one_function_on_unlike_queues_are_unlike_stages(counters: Path) -> None:
     queues = _queues(
         counters,
@@ -159,6 +161,7 @@ def test_threads_of_one_function_on_unlike_queues_are_unlike_stages(counters: Pa
     assert [_ends(one) for one in queues.values()] == [("main", "stage"), ("stage", "stage-2")]
 
 
+@pytest.mark.side_by_side
 @pytest.mark.parametrize("python", [sys.executable, *OTHERS])
 def test_queues_of_tasks_are_named_by_their_coroutines(counters: Path, python: str) -> None:
     queues = _queues(
@@ -213,6 +216,7 @@ PROCESSES = """
 """
 
 
+@pytest.mark.side_by_side
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_a_queue_between_processes_is_one_queue(counters: Path, method: str) -> None:
     queues = _queues(counters, PROCESSES.replace("METHOD", repr(method)))
@@ -221,6 +225,7 @@ def test_a_queue_between_processes_is_one_queue(counters: Path, method: str) -> 
     assert (orders["in"], orders["out"], fills["in"], fills["out"]) == (31, 31, 31, 31)
 
 
+@pytest.mark.side_by_side
 def test_pools_and_executors_are_named_by_what_they_do(counters: Path) -> None:
     queues = _queues(
         counters,
@@ -247,6 +252,7 @@ def test_pools_and_executors_are_named_by_what_they_do(counters: Path) -> None:
     assert (results["source_name"], results["in"], results["out"]) == ("square", 30, 30)
 
 
+@pytest.mark.side_by_side
 def test_the_site_s_own_sitecustomize_runs_and_the_path_is_what_it_was(counters: Path) -> None:
     site = counters.parent / "site"
     site.mkdir()
@@ -268,10 +274,12 @@ def test_the_site_s_own_sitecustomize_runs_and_the_path_is_what_it_was(counters:
     assert set(queues) == {"q (feed.py:6)"}
 
 
+@pytest.mark.side_by_side
 def test_a_program_that_ignores_the_environment_runs_as_it_would(counters: Path) -> None:
     assert _queues(counters, THREADS, "-I") == {}
 
 
+@pytest.mark.side_by_side
 def test_what_is_instrumented_by_hand_is_counted_once(counters: Path) -> None:
     queues = _queues(
         counters,
@@ -289,6 +297,7 @@ def test_what_is_instrumented_by_hand_is_counted_once(counters: Path) -> None:
     assert {name: one["in"] for name, one in queues.items()} == {"a": 1, "b": 1, "c": 1}
 
 
+@pytest.mark.side_by_side
 def test_a_subclass_that_calls_its_parent_is_counted_once(counters: Path) -> None:
     queues = _queues(
         counters,

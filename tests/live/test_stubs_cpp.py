@@ -376,6 +376,7 @@ def test_what_a_stub_in_cpp_cannot_stand_for_is_refused_in_one_line(what: str, t
         lab.run("record")
 
 
+@pytest.mark.side_by_side
 def test_a_component_that_returns_a_reference_is_told_by_the_compiler(tmp_path: Path) -> None:
     source = tmp_path / "main.cpp"
     source.write_text(
@@ -389,6 +390,7 @@ def test_a_component_that_returns_a_reference_is_told_by_the_compiler(tmp_path: 
     assert "a stub has no object to refer to" in done.stderr
 
 
+@pytest.mark.side_by_side
 def test_a_plan_of_another_version_is_refused_and_not_ignored(tmp_path: Path) -> None:
     program = compile_in(tmp_path, SYSTEM)
     (tmp_path / "plan").write_text("latlab-stubs-plan 2\nmeasure 1.0 0 - /tmp work\n")
