@@ -57,7 +57,7 @@ test: install test-core ## the tests of a few minutes: core, unit, files, and a 
 	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS) -m "not long" tests/unit tests/files
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m smoke tests/live  # against a live machine: one at a time
 
-test-all: $(if $(TESTED),install,test) test-types test-imports ## every test; TESTED=1 leaves out what `make test` has run
+test-all: $(if $(TESTED),install,test test-types test-imports) ## every test; TESTED=1: less what `make test` and `make lint` run
 	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS) -m "long or (side_by_side and not smoke)" tests/unit tests/files tests/live
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not smoke and not side_by_side" tests/live
 
