@@ -1,115 +1,195 @@
-"""Forecasts of the schedule beside Coz's, and beside programs that really are faster.
+"""Forecasts of Coz, of the schedule and of stubs beside programs that really are faster.
 
-    python -m benchmarks.schedule_coz [--seed N] [--rounds N] [--seconds S] [--only NAME …]
+    python -m benchmarks.schedule_coz [--seed N] [--rounds N] [--seconds S] [--stubs S] [--only NAME …]
 
-Coz (`coz-profiler` of Debian) forecasts what a faster source line buys: of systems in one process whose parts
+Coz (`coz-profiler` of Debian) forecasts what a faster source line buys, of systems in one process whose parts
 stand on lines of their own, with a progress point where a round is done, as its manual has it. It runs with
-the line and the speed-up fixed, S seconds for each of 0, 20, 50, 80 and 100 %. It reads no DWARF 5, nor GCC's
-location views, so that a program compiled with -g alone ends in it, or gives no experiment.
+the line and the speed-up fixed, twice S seconds for each of 0, 20, 50, 80 and 100 %, in turn; what its two
+passes differ by is told. For Coz to see what these programs do, five things are needed:
+
+- no DWARF 5 and no location views (-gdwarf-4 -gno-variable-location-views): it reads neither;
+- no call in tail position (-fno-optimize-sibling-calls) and no merged calls (-fno-crossjumping): a line whose
+  call is a jump is in no call chain, has no sample, and each speed-up of it is forecast to buy nothing;
+- work in user code: it samples nothing in the kernel, and a speed-up is given per sample;
+- waits by pthread's functions: it takes no account of its delays in a wait by a futex (std::barrier's);
+- CPUs of its own: a point and its baseline are different times. As root all runs have a real-time policy.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
+import latlab
 from benchmarks.schedule_forecast import HERE, System, scenario_of, seconds_of
+from latlab.errors import LatlabError
 from latlab.schedule import capture_command
 from latlab.schedule.simulation.forecast import SPEEDUPS, forecast
+from latlab.stubs import StudyPlan, study
 
 SOURCE = HERE / "systems.cpp"
 SYSTEMS = tuple(
     System("systems", *part)
     for part in (
-        ("fork_join", "late"), ("fork_join", "early"), ("rounds", "slow"), ("rounds", "quick"),
-        ("locked", "hold", "lock"), ("pool", "worker"), ("pool", "feeder"), ("paced", "worker"),
+        ("serial", "first", "function"), ("line_middle", "middle"), ("line_cpus", "middle"),
+        ("line_last", "last"), ("fork_join", "late"), ("rounds", "slow"), ("locked", "hold", "lock"),
+        ("pool", "worker"), ("paced", "worker"), ("napping", "nap", "timer", "napper"),
     )
 )  # fmt: skip
-FLAGS = ("-gdwarf-4", "-gno-variable-location-views", "-fno-omit-frame-pointer", "-DLATLAB_WITH_COZ")
-LONG = 1000  # times its rounds: longer than any run of Coz
+FLAGS = (
+    "-gdwarf-4", "-gno-variable-location-views", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls",
+    "-fno-crossjumping", "-DLATLAB_WITH_COZ",
+)  # fmt: skip
+LONG = 10_000  # times its rounds: longer than any run of Coz
+PASSES = 2
+FEWEST = 10  # samples in the line a second, of some 1,000 where it is always worked on
+Row = list[float]
 
 
 def line_of(system: System) -> int:
     """Where the part stands in the source."""
+    function = "line" if system.name.startswith("line") else system.name
     inside = False
     for number, text in enumerate(SOURCE.read_text(encoding="utf-8").splitlines(), 1):
-        inside = text.startswith(f"void {system.name}(") or (inside and text != "}")
-        if inside and f'work("{system.part}"' in text:
+        inside = text.startswith(f"void {function}(") or (inside and text != "}")
+        if inside and re.search(rf'\b(work|nap)\("{system.part}"', text):
             return number
     raise SystemExit(f"{system.name}: no line works as {system.part}")
 
 
-def period(program: str, system: System, seed: int, speedup: float, seconds: float, folder: Path) -> float:
-    """Seconds between two visits of the progress point by Coz, with its part so much faster."""
+def period(command: list[str], line: int, speedup: float, seconds: float, folder: Path) -> tuple[float, int]:
+    """Seconds between two visits of the progress point with the line so much faster, and its samples."""
     profile = folder / "profile.coz"
     profile.unlink(missing_ok=True)
-    command = [
-        "timeout", "--signal=INT", f"{seconds:g}", "coz", "run", "--output", str(profile),
-        "--source-scope", str(SOURCE), "--fixed-line", f"{SOURCE}:{line_of(system)}",
-        "--fixed-speedup", f"{100 * speedup:.0f}", "---", program, system.name, str(seed),
-        "none", "0", str(LONG),
+    whole = [
+        "timeout", "--signal=INT", f"{seconds:g}", *first(), "coz", "run", "--output", str(profile),
+        "--source-scope", str(SOURCE), "--fixed-line", f"{SOURCE}:{line}",
+        "--fixed-speedup", f"{100 * speedup:.0f}", "---", *command, "none", "0", str(LONG),
     ]  # fmt: skip
-    subprocess.run(command, capture_output=True, check=False)
+    subprocess.run(whole, capture_output=True, check=False)
     text = profile.read_text(encoding="utf-8") if profile.exists() else ""
-    spent = sum(int(found) for found in re.findall(r"\tduration=(\d+)", text))
-    visits = sum(int(found) for found in re.findall(r"^throughput-point\t.*delta=(\d+)", text, re.M))
-    return spent / 1e9 / visits if visits else float("nan")
+
+    def total(pattern: str) -> int:
+        return sum(int(found) for found in re.findall(pattern, text, re.M))
+
+    visits = total(r"^throughput-point\t.*delta=(\d+)")
+    spent = total(r"\tduration=(\d+)") / 1e9
+    return (spent / visits if visits else math.nan), total(r"selected-samples=(\d+)")
 
 
-def compare(system: System, plain: str, program: str, options: argparse.Namespace, folder: Path) -> None:
-    """Print one line: Coz, latlab and the truth, as the time with the part faster in % of the whole."""
-    command = [plain, system.name, str(options.seed)]
-    schedule = capture_command(command)
+def first() -> list[str]:
+    """What runs before a command so that other programs disturb it less."""
+    return ["chrt", "-r", "10"] if os.geteuid() == 0 and shutil.which("chrt") else []
+
+
+def by_coz(command: list[str], system: System, seconds: float, folder: Path) -> tuple[Row, str]:
+    """Its times in parts of the whole, and how far they can be trusted."""
+    line = line_of(system)
+    passes = []
+    samples = 0
+    for _ in range(PASSES):
+        found = [period(command, line, share, seconds, folder) for share in (0.0, *SPEEDUPS)]
+        passes.append([one / found[0][0] for one, _ in found[1:]])
+        samples += sum(count for _, count in found)
+    if samples < FEWEST * PASSES * (1 + len(SPEEDUPS)) * seconds:
+        return [math.nan] * len(SPEEDUPS), f"not measurable: {samples} samples are in the line"
+    apart = 100 * float(np.max(np.ptp(passes, axis=0)))
+    return list(np.mean(passes, axis=0)), f"passes differ by up to {apart:.1f}"
+
+
+def by_schedule(command: list[str], system: System) -> tuple[Row, str]:
+    """The forecast from one recording."""
+    if system.kind == "function":
+        return [math.nan] * len(SPEEDUPS), "not asked: a part of a thread"
+    schedule = capture_command([*first(), *command])
     base, (found,) = forecast(schedule, [scenario_of(system, schedule)])
+    if found.withheld:
+        return [math.nan] * len(SPEEDUPS), f"withheld: {found.withheld}"
+    whole = base.recorded_ns
+    bounds = [(point.time_ns.low or 0.0, point.time_ns.high or math.inf) for point in found.points]
+    told = " ".join(f"{100 * low / whole:.1f}–{100 * high / whole:.1f}" for low, high in bounds)
+    return [point.time_ns.value / whole for point in found.points], told
+
+
+def by_stubs(command: list[str], system: System, seconds: float) -> tuple[Row, str]:
+    """The forecast from stubs in the part's place."""
+    plan = StudyPlan(
+        component=system.part, kind="c++", seconds=seconds,
+        faster="both" if system.kind == "timer" else "work",
+    )  # fmt: skip
+    try:
+        found = study(plan, [*first(), *command])
+    except LatlabError as error:
+        return [math.nan] * len(SPEEDUPS), str(error)
+    at = {round(point.speedup, 3): 1.0 - point.gain for point in found.curve}
+    return [at.get(share, math.nan) for share in SPEEDUPS], ", ".join(found.warnings)
+
+
+def compare(system: System, programs: tuple[str, str], options: argparse.Namespace, folder: Path) -> None:
+    """Print its lines: the truth, then each forecast with its error and the time that it took."""
+    program, stubbed = programs
+    command = [program, system.name, str(options.seed)]
     times: dict[float, list[float]] = {share: [] for share in (0.0, *SPEEDUPS)}
     for _ in range(options.rounds):
         for share in times:
-            times[share].append(seconds_of([*command, system.part, str(share)]))
+            times[share].append(seconds_of([*first(), *command, system.part, str(share)]))
     truth = [min(times[share]) / min(times[0.0]) for share in SPEEDUPS]
-    periods = [
-        period(program, system, options.seed, share, options.seconds, folder) for share in (0.0, *SPEEDUPS)
-    ]
-    coz = [one / periods[0] for one in periods[1:]]
-    latlab = [
-        float("nan") if found.withheld else point.time_ns.value / base.recorded_ns for point in found.points
-    ] or [float("nan")] * len(truth)
-    told = "  ".join(
-        f"{100 * a:5.1f}/{100 * b:5.1f}/{100 * c:5.1f}" for a, b, c in zip(coz, latlab, truth, strict=True)
-    )
-    errors = [100 * float(np.mean(np.abs(np.subtract(one, truth)))) for one in (coz, latlab)]
-    print(
-        f"{system.name:10} {system.part:7} {told}  mean |error| {errors[0]:4.1f} / {errors[1]:4.1f}"
-        + (f"  latlab withholds: {found.withheld}" if found.withheld else ""),
-        flush=True,
-    )
+    print(f"{system.name:11} {system.part:7} truth    {row(truth)}", flush=True)
+    ways: dict[str, Callable[[], tuple[Row, str]]] = {"schedule": lambda: by_schedule(command, system)}
+    if options.stubs:
+        ways["stubs"] = lambda: by_stubs([stubbed, *command[1:]], system, options.stubs)
+    if options.seconds:
+        ways["coz"] = lambda: by_coz(command, system, options.seconds, folder)
+    for name, ask in ways.items():
+        began = time.monotonic()
+        said, note = ask()
+        took = time.monotonic() - began
+        errors = 100 * np.abs(np.subtract(said, truth))
+        told = "" if np.isnan(errors).all() else f"  mean {np.mean(errors):4.1f} max {np.max(errors):4.1f}"
+        print(f"{'':19} {name:8} {row(said)}{told}  {took:3.0f} s  {note}", flush=True)
+
+
+def row(shares: Row) -> str:
+    """Times in percent of the whole."""
+    return " ".join(f"{100 * share:6.1f}" for share in shares)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=6.0)
+    parser.add_argument("--seconds", type=float, default=5.0, help="of Coz's runs; 0 leaves it out")
+    parser.add_argument("--stubs", type=float, default=30.0, help="seconds of a study; 0 leaves it out")
     parser.add_argument("--only", nargs="*", default=[])
     options = parser.parse_args()
-    if shutil.which("coz") is None:
+    if options.seconds and shutil.which("coz") is None:
         print("Coz isn't installed: apt-get install coz-profiler")
         return 2
-    print("Coz/latlab/truth in % of the whole time, with the part 20, 50, 80 and 100 % faster")
+    if {one.name for one in SYSTEMS}.isdisjoint(options.only) and options.only:
+        parser.error(f"no such system: {', '.join(options.only)}")
+    print("time in % of the whole, with the part 20, 50, 80 and 100 % faster")
     with tempfile.TemporaryDirectory() as folder:
-        build = ["c++", "-O2", "-std=c++20", "-pthread", str(SOURCE)]
-        plain, program = f"{folder}/systems", f"{folder}/systems-coz"
-        subprocess.run([*build, "-o", plain], check=True)
-        subprocess.run([*build, *FLAGS, "-o", program, "-ldl"], check=True)
+        build = ["c++", "-O2", "-std=c++20", "-pthread", *FLAGS, str(SOURCE)]
+        program, stubbed = f"{folder}/systems", f"{folder}/stubbed"
+        subprocess.run([*build, "-o", program, "-ldl"], check=True)
+        include = Path(latlab.__file__).parent / "include"
+        subprocess.run([*build, "-DLATLAB_WITH_STUBS", f"-I{include}", "-o", stubbed, "-ldl"], check=True)
+        if first():
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(20))
         for system in SYSTEMS:
             if not options.only or system.name in options.only:
-                compare(system, plain, program, options, Path(folder))
+                compare(system, (program, stubbed), options, Path(folder))
     return 0
 
 

@@ -23,10 +23,31 @@
 #ifdef LATLAB_WITH_COZ
 #include <coz.h>
 #else
+#include <barrier>
 #define COZ_PROGRESS  // where a round of the system is done
+#endif
+#ifdef LATLAB_WITH_STUBS
+#include <latlab/stub.hpp>
 #endif
 
 namespace systems {
+
+// Coz samples no time in the kernel, where a loop spends most of it that asks for the time each microsecond,
+// and takes its delays into account where a thread waits by pthread's functions, not by a futex of its own.
+#ifdef LATLAB_WITH_COZ
+constexpr std::uint64_t kStep = 20'000;
+class Barrier {
+ public:
+  explicit Barrier(unsigned threads) { pthread_barrier_init(&barrier_, nullptr, threads); }
+  void arrive_and_wait() { pthread_barrier_wait(&barrier_); }
+
+ private:
+  pthread_barrier_t barrier_;
+};
+#else
+constexpr std::uint64_t kStep = 500;
+using Barrier = std::barrier<>;
+#endif
 
 inline std::string part;
 inline double share = 0;
@@ -42,7 +63,7 @@ inline double left(const char* name) {
 }
 
 // So much CPU time of the calling thread: however fast the machine is at the moment, it takes the same.
-[[gnu::noinline]] inline void work(const char* name, double us) {
+inline void spin(const char* name, double us) {
   const auto now = [] {
     timespec at{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at);
@@ -52,11 +73,28 @@ inline double left(const char* name) {
   if (length <= 0) return;
   volatile std::uint64_t x = 0;
   for (const std::int64_t begin = now(); now() - begin < length;)
-    for (std::uint64_t i = 0; i < 500; ++i) x = x + i;
+    for (std::uint64_t i = 0; i < kStep; ++i) x = x + i;
+}
+
+inline void sleep(const char* name, double us) {
+  std::this_thread::sleep_for(std::chrono::nanoseconds(static_cast<std::int64_t>(us * left(name) * 1000)));
+}
+
+// Each part is a component of its name where stubs are asked, too.
+[[gnu::noinline]] inline void work(const char* name, double us) {
+#ifdef LATLAB_WITH_STUBS
+  latlab::stub::component(name, [name, us] { return spin(name, us), std::uint32_t{1}; });
+#else
+  spin(name, us);
+#endif
 }
 
 inline void nap(const char* name, double us) {
-  std::this_thread::sleep_for(std::chrono::nanoseconds(static_cast<std::int64_t>(us * left(name) * 1000)));
+#ifdef LATLAB_WITH_STUBS
+  latlab::stub::component(name, [name, us] { return sleep(name, us), std::uint32_t{1}; });
+#else
+  sleep(name, us);
+#endif
 }
 
 class Queue {

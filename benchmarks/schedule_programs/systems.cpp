@@ -7,7 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <barrier>
 #include <vector>
 
 #include "parts.hpp"
@@ -23,13 +22,28 @@ void line(std::vector<double> costs, int items, std::size_t room) {
   std::vector<std::thread> threads;
   for (std::size_t stage = 0; stage < costs.size(); ++stage)
     threads.push_back(run(names[stage], [&, stage] {
-      for (int i = 0; i < items; ++i) {
+      for (int i = 0; i < many(items); ++i) {
         if (stage > 0) queues[stage - 1].get();
-        work(names[stage], costs[stage]);
-        if (stage + 1 < costs.size()) queues[stage].put(i);
+        if (stage == 0) work("first", costs[0]);
+        if (stage == 1) work("middle", costs[1]);
+        if (stage == 2) work("last", costs[2]);
+        if (stage + 1 < costs.size()) {
+          queues[stage].put(i);
+        } else {
+          COZ_PROGRESS;
+        }
       }
     }));
   for (auto& one : threads) one.join();
+}
+
+void serial() {
+  const double first = between(500, 700), second = between(300, 500);
+  for (int i = 0; i < many(700); ++i) {
+    work("first", first);
+    work("second", second);
+    COZ_PROGRESS;
+  }
 }
 
 void line_middle() {
@@ -56,7 +70,7 @@ void fork_join() {
 }
 
 void rounds() {
-  std::barrier meet(2);
+  Barrier meet(2);
   const double slow = between(1500, 2000), quick = between(700, 900);
   auto a = run("slow", [&] {
     for (int i = 0; i < many(350); ++i) {
@@ -133,11 +147,18 @@ void napping() {
   Queue jobs(8);
   const double rest = between(1500, 2000), cost = between(500, 700);
   auto napper = run("napper", [&] {
-    for (int i = 0; i < 350; ++i) nap("nap", rest), work("napper", 100), jobs.put(i);
+    for (int i = 0; i < many(350); ++i) {
+      nap("nap", rest);
+      work("napper", 100);
+      jobs.put(i);
+    }
     jobs.put(-1);
   });
   auto worker = run("worker", [&] {
-    while (jobs.get() >= 0) work("worker", cost);
+    while (jobs.get() >= 0) {
+      work("worker", cost);
+      COZ_PROGRESS;
+    }
   });
   napper.join(), worker.join();
 }
@@ -240,7 +261,8 @@ void disk() {
 
 int main(int argc, char** argv) {
   return choose(argc, argv,
-                {{"line_middle", line_middle},
+                {{"serial", serial},
+                 {"line_middle", line_middle},
                  {"line_cpus", line_cpus},
                  {"line_last", line_last},
                  {"fork_join", fork_join},
