@@ -42,6 +42,7 @@ _START_UP_NS = 2_000_000
 
 # A run that takes so many times the longest one, and at least so long, is ended.
 _LIMIT, _LEAST_LIMIT_S = 10.0, 20.0
+_LOOK_S = 0.5  # between two looks whether a run has lasted too long
 # A run that fails is repeated: of hundreds of runs, two in a row fail where one in ten does.
 # Where no run has succeeded yet, the command itself may be wrong: fewer are tried.
 ATTEMPTS, _FIRST_ATTEMPTS = 5, 2
@@ -58,13 +59,21 @@ class _Failed(Exception):
 
 @contextmanager
 def ended_after(pid: int, seconds: float) -> Iterator[list[int]]:
-    """End a process and its children where it lasts longer; then the list holds its number."""
+    """End a process and its children where it lasts longer; then the list holds its number.
+
+    Time in which it is stopped, or latlab is (Ctrl-Z, a suspended machine), isn't counted: one look counts as
+    the time between two looks, however late it comes.
+    """
     late: list[int] = []
     done = threading.Event()
 
     def end() -> None:
-        if done.wait(None if seconds == math.inf else seconds):
-            return
+        left = seconds
+        while left > 0:
+            look = min(_LOOK_S, left)
+            if done.wait(look):
+                return
+            left -= 0.0 if _is_stopped(pid) else look
         late.append(pid)
         try:
             family = psutil.Process(pid)
@@ -80,6 +89,13 @@ def ended_after(pid: int, seconds: float) -> Iterator[list[int]]:
     finally:
         done.set()
         thread.join()
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+    except psutil.Error:  # it has ended meanwhile
+        return False
 
 
 @dataclass(frozen=True)
