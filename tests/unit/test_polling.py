@@ -112,10 +112,11 @@ def functions(program: Path) -> Iterator[tuple[str, int, int]]:
                 )
 
 
-def kinds_in(program: Path, function: str) -> set[str]:
+def kinds_in(program: Path, function: str, at_work: Path | None = None) -> set[str]:
+    """Of all addresses of a function; of the same in another file, which may have no symbols."""
     ((at, size),) = [(place, size) for name, place, size in functions(program) if name == function]
     polling = Polling()
-    return {polling.kind(str(program), at + i) for i in range(size)} - {""}
+    return {polling.kind(str(at_work or program), at + i) for i in range(size)} - {""}
 
 
 @pytest.mark.parametrize("function", ["spin_equal", "spin_pause", "spin_resting"])
@@ -147,6 +148,20 @@ def test_a_loop_around_an_atomic_exchange_takes_with_the_loop_inside(program: Pa
 @pytest.mark.parametrize("function", ["sum", "chase", "fill", "work", "mix", "count", "rest"])
 def test_work_in_a_loop_is_no_polling(program: Path, function: str) -> None:
     assert kinds_in(program, function) == set()
+
+
+@pytest.mark.parametrize(
+    ("function", "kinds"), [("spin_pause", {LOOKS}), ("lock_exchange", {TAKES}), ("sum", set())]
+)
+def test_loops_of_a_stripped_program_are_told_apart(program: Path, function: str, kinds: set[str]) -> None:
+    bare = program.with_name("bare")
+    subprocess.run(["strip", "-o", str(bare), str(program)], check=True)
+    code = CodeFile.read(str(bare))
+    assert code is not None
+    (begin,) = [place for name, place, _ in functions(program) if name == function]
+    found = code.function(begin + 1)
+    assert (code.name(begin), found is not None and found[1]) == ("", begin)
+    assert kinds_in(program, function, bare) == kinds
 
 
 def test_a_place_that_is_not_in_the_file_has_no_code(program: Path) -> None:
