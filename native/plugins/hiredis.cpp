@@ -39,6 +39,7 @@ using latlab::hiredis::Words;
 namespace redis = latlab::hiredis;
 
 constexpr int kWaitMs = 100;  // at most, by messaging_plugin.h
+constexpr timeval kLongest{0, kWaitMs * 1000};
 constexpr std::chrono::seconds kLastAnswers{2};
 constexpr std::size_t kTogether = 65'536;  // bytes of commands
 
@@ -68,7 +69,10 @@ class Receiver final : public End {
     if (options_.kind == Kind::kStream && options_.ack)
       in_.ask({"XGROUP", "CREATE", options_.key, kGroup, "0", "MKSTREAM"});
     if (options_.kind == Kind::kList) ask_ = in_.formatted({"BLPOP", options_.key, "0"});
-    in_.stop_waiting();
+    if (block_)
+      in_.wait_at_most(kLongest);
+    else
+      in_.stop_waiting();
   }
   ~Receiver() override {
     free_held();
@@ -88,7 +92,6 @@ class Receiver final : public End {
     if (int error = take(); error != 0) return error;
     if (left_ == count) {  // nothing was there yet
       if (int error = ask_for_more(); error != 0) return error;
-      if (block_) wait_for(in_.fd(), POLLIN);
       if (int error = in_.read(); error != 0) return error;
       if (int error = take(); error != 0) return error;
     }
@@ -215,6 +218,7 @@ class Sender final : public End {
         pipeline_(options.pipeline),
         wanted_(std::max<std::size_t>(1, std::min<std::size_t>(asked.batch, options.pipeline))),
         block_(asked.block != 0),
+        alone_(block_ && options.connections == 1),
         epoll_(epoll_create1(EPOLL_CLOEXEC)) {
     if (epoll_ < 0) throw std::system_error(errno, std::generic_category());
     try {
@@ -223,7 +227,10 @@ class Sender final : public End {
         epoll_event event{.events = EPOLLIN, .data = {.u64 = i}};
         if (epoll_ctl(epoll_, EPOLL_CTL_ADD, lines_[i]->connection.fd(), &event) != 0)
           throw std::system_error(errno, std::generic_category());
-        lines_[i]->connection.stop_waiting();
+        if (alone_)
+          lines_[i]->connection.wait_at_most(kLongest);
+        else
+          lines_[i]->connection.stop_waiting();
       }
       const std::string body(size_, '\0'), most = std::to_string(options.maxlen);
       Words words{};
@@ -323,26 +330,33 @@ class Sender final : public End {
   }
   // Reads the answers that are there; waits for one where it may. Whether there were any.
   bool collect() {
+    if (alone_ && !lines_[0]->stuck) return read_answers(*lines_[0]);
     std::array<epoll_event, 64> events{};
     const int ready =
         epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), block_ ? kWaitMs : 0);
     for (int i = 0; i < ready && error_ == 0; ++i) {
       Line& line = *lines_[events[static_cast<std::size_t>(i)].data.u64];
       if (line.stuck) write(line);
-      if (error_ == 0) error_ = line.connection.read();
-      while (error_ == 0) {
-        const int found = line.connection.next([](const Reply&, void*) { return true; });
-        if (found < 0) error_ = found;
-        if (found <= 0) break;
-        --line.outstanding;
-        --outstanding_;
-      }
+      if (error_ == 0) read_answers(line);
     }
     return ready > 0;
+  }
+  bool read_answers(Line& line) {
+    const std::size_t before = outstanding_;
+    error_ = line.connection.read();
+    while (error_ == 0) {
+      const int found = line.connection.next([](const Reply&, void*) { return true; });
+      if (found < 0) error_ = found;
+      if (found <= 0) break;
+      --line.outstanding;
+      --outstanding_;
+    }
+    return outstanding_ < before;
   }
 
   std::size_t size_, pipeline_, wanted_;
   bool block_;
+  bool alone_;  // one connection, whose reads wait by themselves
   int epoll_;
   std::vector<std::unique_ptr<Line>> lines_{};
   std::string commands_{};  // room_ of length_ bytes, each with room for its message at at_

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <cerrno>
 #include <initializer_list>
 #include <string>
@@ -93,6 +94,15 @@ class Connection {
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     *lib_.context(context_).flags &= ~kBlocking;
   }
+  // From here on a read or a write waits at most that long in the kernel, which spares the call that waits
+  // until there is something to read; `ask` is over.
+  void wait_at_most(timeval longest) {
+    const int fd = this->fd();
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof longest) != 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof longest) != 0)
+      throw std::system_error(errno, std::generic_category());
+    *lib_.context(context_).flags &= ~kBlocking;  // a time-out is then no error to hiredis
+  }
   int fd() const noexcept { return lib_.context(context_).fd; }
 
   int append(std::string_view formatted) {
@@ -105,7 +115,7 @@ class Connection {
     *done = all != 0;
     return 0;
   }
-  // What the kernel has now.
+  // What the kernel has now, or, after wait_at_most, has first.
   int read() { return lib_.read(context_) == kOk ? 0 : failure(); }
 
   // The next whole reply that was read: take(reply) for it, which says whether the reply is to be freed. 1
