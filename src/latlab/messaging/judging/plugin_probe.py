@@ -26,6 +26,7 @@ __all__ = ["POLLS", "files_of_ours", "probe"]
 
 Check = tuple[Promise, Said | None]
 _LONGEST_S = 0.3  # a wait in receive or send is at most 100 ms; a busy machine may add to it
+_SLOW_SENDS = 3
 _TIMES = 40
 # More often woken up in an idle second than this is looking again and again.
 POLLS = 20
@@ -183,16 +184,18 @@ def _full(way: Callable[[], _Way], ordered: bool) -> Said | None:
     taken = 0
     width = min(one.size, 4)
     body = bytes(one.size - width)
+    slow = 0  # in a row: what blocks does so each time, and a busy machine stops any call once
     while taken < _MANY:
         begin = time.monotonic()
         answer = one.send(taken.to_bytes(4, "little")[:width] + body)
-        if time.monotonic() - begin > _LONGEST_S:
+        slow = slow + 1 if time.monotonic() - begin > _LONGEST_S else 0
+        if slow == _SLOW_SENDS:
             return said(Broken.FULL_SEND_BLOCKS)
         if answer < 0:
             return said(Broken.FULL_SEND_REFUSED, error=errno.errorcode.get(-answer, -answer))
-        if answer == 0:
+        if answer == 0 and slow == 0:
             break
-        taken += 1
+        taken += answer
     came = []
     for number in range(taken):
         count, message = one.awaited()
