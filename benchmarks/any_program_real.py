@@ -1,12 +1,14 @@
 """Programs of the distribution, as they are: what does `latlab diagnose` say limits them?
 
-    python -m benchmarks.any_program_real [--seconds 4] [--only TEXT]
+    python -m benchmarks.any_program_real [--seconds 4] [--only TEXT] [--verbose]
 
-Each is held against what its documentation and a look by perf and top say; docs/explanation/any-program.md has
-the cases one by one. What isn't installed is left out.
+Each runs in a configuration whose limit is known: by what was planted with its own options (a slow script, a rate
+limit, a slow neighbour in a pipe), or by what perf, strace and top show. docs/explanation/any-program.md has the
+cases one by one. What isn't installed is left out; $REAL_PYTHON names an interpreter that has gunicorn, uvicorn,
+dask and celery, where this one has not.
 """
 
-# ruff: noqa: E501 - a table of commands
+# ruff: noqa: E501 - long strings
 
 from __future__ import annotations
 
@@ -14,7 +16,6 @@ import argparse
 import contextlib
 import json
 import os
-import random
 import re
 import shutil
 import signal
@@ -23,138 +24,158 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks._bars import Bar, report
+from benchmarks.any_program_real_cases import CASES, Real
+from benchmarks.any_program_real_files import prepared
+
+_TRIES = 3  # where another program has the CPUs
+_STOPPED = 0.05  # of the time
+_PYTHON = os.environ.get("REAL_PYTHON", sys.executable)
+_PATH = f"/usr/sbin:/sbin:{Path(_PYTHON).parent}:/usr/lib/postgresql/current/bin:{os.environ['PATH']}"
 
 
-@dataclass(frozen=True)
-class Real:
-    """A program.
-
-    Attributes:
-        command: run by a shell in a folder with text (`words`, 30 MB) and C files; None: `server` is looked at.
-        server: started before, and asked by `load` meanwhile.
-        kinds, name: that are right.
-    """
-
-    title: str
-    needs: tuple[str, ...]
-    kinds: tuple[str, ...]
-    name: str
-    command: str | None = None
-    server: str | None = None
-    load: str | None = None
-
-
-CASES = (
-    Real("pigz -p2", ("pigz",), ("thread", "cpu"), "compress|deflate|pigz|CPU", "pigz -p2 -11 -c words > /dev/null"),
-    Real("pbzip2 -p2", ("pbzip2",), ("thread", "cpu"), "consumer|BZ2|pbzip2|CPU", "pbzip2 -p2 -c words > /dev/null"),
-    Real("xz -T2", ("xz",), ("thread", "cpu"), "xz|lzma|worker|CPU", "xz -T2 --block-size=1MiB -c words > /dev/null"),
-    Real("zstd -T2 -19", ("zstd",), ("thread", "cpu"), "zstd|ZSTD|POOL|CPU", "zstd -T2 -15 -c words > /dev/null"),
-    Real("sort --parallel=2", ("sort",), ("thread", "cpu"), "sort|CPU", "tr ' ' '\\n' < words > lines; exec sort --parallel=2 lines -o /dev/null"),
-    Real("gzip, one thread", ("gzip",), ("thread",), "gzip|deflate", "gzip -9 -c words > /dev/null"),
-    Real("tar | gzip", ("tar",), ("process", "thread"), "gzip", "tar -c words words1 words2 | gzip -6 > /dev/null"),
-    Real("make -j2", ("make", "cc"), ("process", "cpu"), "cc1|CPU", "make -s -B -j2"),
-    Real("dd, every block durable", ("dd",), ("disk",), "", "dd if=/dev/zero of=out bs=4k count=100000 oflag=dsync"),
-    Real("find, cold nothing", ("find",), ("thread",), "find", "for i in $(seq 40); do find /usr -name '*.zzz'; done"),
-    Real("ffmpeg, filter and encoder", ("ffmpeg",), ("thread", "cpu"), "x264|enc|ffmpeg|CPU|filter|thread",
-         "ffmpeg -loglevel error -y -f lavfi -i testsrc=size=640x360:rate=30 -t 60 -vf gblur=sigma=20 -c:v mpeg4 -f null -"),
-    Real("redis under load", ("redis-server", "redis-benchmark"), ("thread", "load"), "redis|load", None,
-         "redis-server --port 7391 --save '' --appendonly no", "redis-benchmark -p 7391 -q -n 10000000 -c 20 -t get"),
-    Real("redis, idle", ("redis-server",), ("load",), "load", None, "redis-server --port 7391 --save '' --appendonly no"),
-    Real("redis, every write durable", ("redis-server", "redis-benchmark"), ("disk",), "", None,
-         "redis-server --port 7391 --save '' --appendonly yes --appendfsync always", "redis-benchmark -p 7391 -q -n 10000000 -c 2 -t set"),
-    Real("nginx under wrk", ("nginx", "wrk"), ("thread", "process", "load", "cpu"), "nginx|load|CPU", None,
-         "nginx -p . -c nginx.conf", "wrk -t1 -c8 -d30 http://127.0.0.1:7392/words3"),
-    Real("python -m http.server, asked seldom", ("curl",), ("load",), "load", None,
-         "python3 -m http.server 7393 --bind 127.0.0.1", "while :; do curl -s http://127.0.0.1:7393/nginx.conf; sleep 0.05; done"),
-)  # fmt: skip
-
-NGINX = """
-daemon off; worker_processes 1; pid nginx.pid; error_log stderr;
-events {{ worker_connections 64; }}
-http {{ access_log off; server {{ listen 127.0.0.1:7392; root {root}; }} }}
-"""
-
-
-def prepared(folder: Path) -> None:
-    draw = random.Random(5)
-    words = ["".join(draw.choices("abcdefghij", k=draw.randint(2, 9))) for _ in range(4000)]
-    for name, count in (
-        ("words", 5_000_000),
-        ("words1", 2_000_000),
-        ("words2", 2_000_000),
-        ("words3", 2_000),
-    ):
-        (folder / name).write_text(" ".join(draw.choices(words, k=count)))
-    (folder / "nginx.conf").write_text(NGINX.format(root=folder))
-    lines = []
-    for number in range(60):
-        body = "".join(
-            f"int f{number}_{i}(int x) {{ return x * {i} + f{number}_{i - 1}(x / 2); }}\n"
-            for i in range(1, 400)
-        )
-        (folder / f"part{number}.c").write_text(f"int f{number}_0(int x) {{ return x; }}\n{body}")
-        lines.append(f"part{number}.o: part{number}.c\n\tcc -O2 -c $< -o $@\n")
-    (folder / "Makefile").write_text(
-        "all: " + " ".join(f"part{i}.o" for i in range(60)) + "\n" + "".join(lines)
+def _ported(text: str) -> str:
+    """With ports of this run's own, that others may run beside it."""
+    return re.sub(
+        r"\b173(\d\d)\b", lambda found: f"{10_000 + 100 * (os.getpid() % 200) + int(found[1])}", text
     )
 
 
-@contextlib.contextmanager
-def running(command: str | None, folder: Path) -> Iterator[int | None]:
-    """A shell command in a session of its own, and the process that it became."""
-    if command is None:
-        yield None
-        return
-    process = subprocess.Popen(
-        ["sh", "-c", command if ";" in command else f"exec {command}"], cwd=folder, start_new_session=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        time.sleep(0.7)
-        yield process.pid
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-        process.wait(timeout=10)
+def _environment() -> dict[str, str]:
+    path = _PATH
+    for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin")):
+        path = f"{folder}:{path}"
+    return {**os.environ, "PATH": path, "PYTHON": _PYTHON}
 
 
-def diagnosed(case: Real, folder: Path, seconds: float) -> tuple[str, dict[str, Any]]:
-    words = [sys.executable, "-m", "latlab", "diagnose", "--no-forecast", "--json", "--seconds", str(seconds)]
-    with running(case.server, folder) as pid, running(case.load, folder):
-        target = ["--pid", str(pid)] if case.command is None else ["--", "sh", "-c", case.command]
+def missing(case: Real) -> list[str]:
+    """What the case needs and isn't there; `py:NAME` is a module of Python."""
+    path = _environment()["PATH"]
+    found = [one for one in case.needs if not one.startswith("py:") and shutil.which(one, path=path) is None]
+    modules = [one.removeprefix("py:") for one in case.needs if one.startswith("py:")]
+    if modules:
         done = subprocess.run(
-            [*words, *target], cwd=folder, capture_output=True, text=True, timeout=seconds + 120, check=False
+            [_PYTHON, "-c", f"import {', '.join(modules)}"], capture_output=True, check=False
+        )
+        found += modules if done.returncode else []
+    return found
+
+
+@contextlib.contextmanager
+def running(commands: tuple[str, ...], folder: Path) -> Iterator[list[int]]:
+    """Shell commands, each in a session of its own, and the processes that they became."""
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        for command in commands:
+            process = subprocess.Popen(
+                ["sh", "-c", _ported(command)], cwd=folder, start_new_session=True, env=_environment(),
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=(folder / "stderr").open("ab"),
+            )  # fmt: skip
+            started.append(process)
+            time.sleep(1.2)
+        yield [process.pid for process in started]
+    finally:
+        for process in reversed(started):
+            for sent in (signal.SIGTERM, signal.SIGKILL):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, sent)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=5)
+                    break
+        for process in started:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def diagnosed(case: Real, folder: Path, seconds: float) -> tuple[str, int, dict[str, Any]]:
+    """What was said of it: right, wrong or withheld."""
+    words = [sys.executable, "-m", "latlab", "diagnose", "--no-forecast", "--json", "--seconds", str(seconds)]
+    if case.setup:
+        subprocess.run(
+            ["sh", "-c", _ported(case.setup)], cwd=folder, env=_environment(), check=True, capture_output=True
+        )
+    with running(case.beside, folder) as pids:
+        if case.pid:
+            done = subprocess.run(["sh", "-c", _ported(case.pid)], cwd=folder, env=_environment(), capture_output=True, text=True, check=False)  # fmt: skip
+            target = ["--pid", done.stdout.split()[0]]
+        elif case.command is None:
+            target = ["--pid", str(pids[0])]
+        else:
+            target = ["--", "sh", "-c", _ported(case.command)]
+        done = subprocess.run(
+            [*words, *target], cwd=folder, capture_output=True, text=True, timeout=seconds + 200, check=False,
+            env=_environment(),
+        )  # fmt: skip
+    if "{" not in done.stdout:
+        return (
+            "error",
+            done.returncode,
+            {"limit": {"kind": "error", "name": "", "confidence": 0}, "sentence": done.stderr[-300:]},
         )
     answer: dict[str, Any] = json.loads(done.stdout[done.stdout.find("{") :])
     limit = answer["limit"]
+    if any(role["blocked"].get("stopped", 0.0) > _STOPPED for role in answer.get("roles") or ()):
+        return "busy", done.returncode, answer  # somebody stopped it meanwhile
     if limit["kind"] == "unknown" or done.returncode == 3:
-        return "withheld", answer
+        return "withheld", done.returncode, answer
+    if limit["name"].startswith("CPUs (neighbour"):
+        return "busy", done.returncode, answer  # another program has the CPUs, and that is what was told
     shown = " ".join([limit["name"], answer["sentence"], *(one["function"] for one in limit["code"])])
-    return ("right" if limit["kind"] in case.kinds and re.search(case.name, shown) else "wrong"), answer
+    right = limit["kind"] in case.kinds and re.search(case.name, shown) is not None
+    return ("right" if right else "wrong"), done.returncode, answer
+
+
+def _show(answer: dict[str, Any]) -> None:
+    for role in (answer.get("roles") or [])[:9]:
+        blocked = " ".join(f"{kind} {part:.2f}" for kind, part in list(role["blocked"].items())[:3])
+        print(
+            f"    {role['count']:3} x {role['name'][:44]:44} running {role['running']:.2f} runnable {role['runnable']:.2f} {blocked}"
+        )
+    for one in answer["limit"].get("code", [])[:3]:
+        print(f"      {one['share']:.2f} {one['function'][:90]} {one['file'][-40:]}")
+    for line in (*answer.get("evidence", ()), *answer.get("distrust", ())):
+        print(f"      - {line}")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="a regular expression of titles")
+    parser.add_argument("--verbose", action="store_true", help="roles, evidence and functions")
+    parser.add_argument("--list", action="store_true", help="titles, and what is missing for them")
+    parser.add_argument("--keep", type=Path, help="a folder for the answers")
     given = parser.parse_args()
     marks = []
-    with tempfile.TemporaryDirectory(prefix="any-program-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="any-program-", ignore_cleanup_errors=True) as temporary:
         folder = Path(temporary)
-        folder.chmod(0o755)  # for nginx's workers
-        prepared(folder)
+        folder.chmod(0o777)  # for the users of nginx's workers and of PostgreSQL
+        if not given.list:
+            prepared(folder, _ported)
         for case in CASES:
-            missing = [one for one in case.needs if shutil.which(one) is None]
-            if given.only not in case.title or missing:
+            lacks = missing(case) if re.search(given.only, case.title) else ["not asked for"]
+            if given.list:
+                print(f"{case.title:44} {', '.join(lacks)}")
+            if lacks or given.list:
                 continue
-            found, answer = diagnosed(case, folder, given.seconds)
-            marks.append(found)
-            print(f"{found:9} {case.title:32} | {answer['limit']['kind']}: {answer['sentence']}", flush=True)
+            for _ in range(_TRIES):
+                found, code, answer = diagnosed(case, folder, given.seconds)
+                if found != "busy":
+                    break
+            marks += [found] if found != "busy" else []
+            limit = answer["limit"]
+            print(
+                f"{found:9} {case.title:40} | {limit['kind']}: {limit['name']} {100 * limit['confidence']:.0f} %, exit {code}: {answer['sentence']}",
+                flush=True,
+            )
+            if given.verbose:
+                _show(answer)
+            if given.keep:
+                (given.keep / f"{re.sub('[^a-z0-9]+', '-', case.title.lower())}.json").write_text(
+                    json.dumps(answer)
+                )
     if not marks:
         print("none of them is installed")
         return 0

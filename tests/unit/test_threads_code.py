@@ -88,7 +88,7 @@ def test_a_library_without_symbols_is_told_by_what_was_called_in_it() -> None:
     # What the program itself does has no name, whatever library's function has called it.
     copy, caller = Frame("memmove", module="/lib/libc.so.6"), Frame("bsearch_r", module="/lib/libother.so")
     (code,) = hottest(schedule((0, (copy, program, caller), 10)), [0])
-    assert code.function == "/usr/bin/pigz+0x900"
+    assert code.function == "pigz+0x900"
 
 
 def test_what_a_thread_computes_in_a_read_is_the_disks_only_where_it_waits_for_the_disk_there() -> None:

@@ -103,3 +103,20 @@ def test_samples_without_a_name_count_beside_those_with_one() -> None:
     role = next(one for one in found_in(made).roles if one.name.startswith("presser"))
     assert [(one.function, one.share) for one in role.code] == [("signal_next", 0.05)]
     assert "mostly in" not in found_in(made).limit.sentence
+
+
+def test_a_program_whose_name_begins_like_its_shells_keeps_its_own() -> None:
+    made = Made()
+    main = made.thread("sha512sum")
+    made.commands[100] = ("sh", "-c", "dd | sha512sum")
+    made.run(main, 0, 1000)
+    assert found_in(made).limit.name == "sha512sum"
+
+
+@pytest.mark.parametrize("state", ["idle", "idle in transaction", "COMMIT", "LOCK TABLE waiting"])
+def test_what_a_server_does_at_the_moment_is_no_part_of_its_name(state: str) -> None:
+    made = Made()
+    main = made.thread("postgres")
+    made.commands[100] = (f"postgres: bench shop [local] {state}",)
+    made.run(main, 0, 1000)
+    assert found_in(made).limit.name == "postgres: bench shop [local]"

@@ -31,6 +31,7 @@ class Made:
     stacks: list[tuple[int, ...]] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
     parents: dict[int, int] = field(default_factory=dict)
+    wakes: list[tuple[int, int, int, int, int]] = field(default_factory=list)
 
     def thread(self, name: str, pid: int = 100) -> int:
         self.names.append(name)
@@ -115,7 +116,7 @@ class Made:
             (0, 1),
             threads,
             np.sort(rows, order=("thread", "begin")),
-            np.empty(0, layouts.WAKE),
+            np.array(sorted(self.wakes), layouts.WAKE),
             np.array(self.foreign, layouts.FOREIGN),
             Losses("bpf", **losses),  # type: ignore[arg-type]
             samples=np.array(self.samples, layouts.SAMPLE),

@@ -23,6 +23,7 @@ __all__ = [
     "INTERRUPTED",
     "INTERVAL",
     "SAMPLE",
+    "SEVERAL",
     "WAKE",
     "Frame",
     "Losses",
@@ -76,6 +77,10 @@ class Source(IntEnum):
     INTERRUPT = 4  # another one
     UNKNOWN = 5
 
+
+#: The object of a wait for several things that its own time-out ended, where none of them is known; a plain
+#: sleep has none.
+SEVERAL = -2
 
 #: One interval of a thread. Sorted by (thread, begin); of one thread each begins where the one before ended.
 INTERVAL = np.dtype(
@@ -157,6 +162,7 @@ class Frame:
 
     `polls`: "looks" in a loop that only looks whether something has changed, "takes" where it tries to take a
     word by an atomic exchange; known of the innermost frames of running samples.
+    `begin`: where a function without a name begins within the module.
     """
 
     function: str
@@ -165,6 +171,12 @@ class Frame:
     module: str = ""
     offset: int = 0
     polls: str = ""
+    begin: int = 0
+
+    @property
+    def place(self) -> str:
+        """Of a function without a name, by where it begins as far as that is known: "pigz+0x7160"."""
+        return f"{self.module.rsplit('/', 1)[-1]}+{self.begin or self.offset:#x}"
 
 
 @dataclass(frozen=True, slots=True)

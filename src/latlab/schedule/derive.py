@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from latlab.model import schedule as layouts
-from latlab.model.schedule import Losses, Schedule, ScheduledThread, Source, State, Wait
+from latlab.model.schedule import SEVERAL, Losses, Schedule, ScheduledThread, Source, State, Wait
 from latlab.schedule.context import interrupted_turns, sources_of
 from latlab.schedule.moves import moves_of, waited_at, waits_for
 from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, TIMED, WAITS
@@ -416,6 +416,7 @@ def _say_waits(
     # A futex whose time-out ends the wait stays one: who looks up and waits on is still waiting for it.
     by_timer = (intervals["source"][blocked] == Source.TIMER) & np.isin(wait, (Wait.POLL, Wait.SOCKET))
     wait = np.where(by_timer, int(Wait.TIMER), wait)
+    thing = np.where(by_timer & (thing < 0), SEVERAL, thing)
     intervals["wait"][blocked] = wait
     intervals["object"][blocked] = thing
     if "fourth" not in switches.columns or not len(switches):

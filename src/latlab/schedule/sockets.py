@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["local_peers", "local_sockets", "socket_ends"]
+__all__ = ["doors_asked", "local_peers", "local_sockets", "socket_ends"]
 
 
 def _address(text: str) -> str:
@@ -61,6 +61,23 @@ def _unix_pairs() -> dict[int, tuple[int, str]]:
         if match is not None:
             path = next((one for one in (match[1], match[3]) if one != "*"), "")
             found[int(match[2])] = (int(match[4]), path)
+    return found
+
+
+def doors_asked(pid: int) -> set[str]:
+    """The files of servers' unix sockets that a process is connected to, by `ss` where it is installed."""
+    pairs = _unix_pairs()
+    found: set[str] = set()
+    try:
+        links = [str(one.readlink()) for one in Path(f"/proc/{pid}/fd").iterdir()]
+    except OSError:  # it has ended, or is another user's
+        return found
+    for link in links:
+        inode = link.removeprefix("socket:[").rstrip("]")
+        if inode.isdigit() and int(inode) in pairs:
+            path = pairs.get(pairs[int(inode)][0], (0, ""))[1]
+            if path and not path.startswith("/run/systemd/"):  # the log, which answers nothing
+                found.add(path)
     return found
 
 

@@ -53,6 +53,8 @@ def analyse(
     listens: frozenset[int] = frozenset(),
     peers: Mapping[int, str] | None = None,
     labels: Mapping[int, str] | None = None,
+    asks: frozenset[int] = frozenset(),
+    serve: frozenset[int] = frozenset(),
 ) -> ThreadFindings:
     """What limits, and what its threads do.
 
@@ -63,6 +65,7 @@ def analyse(
         listens: processes that accept connections.
         peers: of a socket's object the process at its other end, where known.
         labels: of a thread's id the name of what it does, where its queues tell.
+        asks: processes that are connected to another program. serve: those that it is connected to.
     """
     schedule = latest(schedule)
     tracks = tracks_of(schedule)
@@ -127,6 +130,8 @@ def analyse(
             peers or {},
             parts.goroutines,
             frozenset(track.thread for track in tracks if by_even_sleeps(track)),
+            asks,
+            serve,
         )
     )
     # Their threads are made up: no other part of the answer knows them.

@@ -37,6 +37,8 @@ _SLEPT = 0.05  # of the progress of one that is paced: who works for longer hasn
 _WOKEN = 0.6  # of the runnable progress, in which the CPU that it waited for was idle
 _ANSWERS = frozenset(("socket", "pipe"))
 _ANSWERED = 0.5  # of the time, that some thread of a role waits for its server's answer
+_VAIN = 0.5  # of a server's sleeps, that end by a time-out of which nothing comes
+_ALL_VAIN = 0.9  # the same, of a client's
 _FILE = 0.3  # of the waits for the disk: a file that has so much of them names them
 
 
@@ -48,6 +50,7 @@ class Facts:
         root: the process that was asked about; its children are other processes. own: all that belong to it.
         listens: processes that accept connections: waiting for one is waiting for work.
         peers: of a socket's object who is at its other end, where known.
+        asks: processes that are connected to another program. serve: those that it is connected to.
         goroutines: what is known of the roles that are some.
         naps: threads that sleep for one length, however long they work.
     """
@@ -66,6 +69,8 @@ class Facts:
     peers: Mapping[int, str] = field(default_factory=dict)
     goroutines: Goroutines = field(default_factory=Goroutines)
     naps: frozenset[int] = frozenset()
+    asks: frozenset[int] = frozenset()
+    serve: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -123,8 +128,7 @@ def candidates_of(facts: Facts) -> list[Candidate]:
         blocks = blame.share(Cause.TIMER, role.threads) + worked.get(index, 0.0)
         if not blocks.sum() > 0.01 * total:
             continue
-        idle = any(pid in facts.listens for pid in role.pids) and role.running < LEAST and serving
-        if idle:
+        if _waits_for_work(facts, role, serving):
             found.append(Candidate(LimitKind.LOAD, "load", blocks, (index,)))
         elif not facts.own & set(role.pids) and _kind_of(facts, role) is LimitKind.PROCESS:
             found.append(Candidate(LimitKind.PROCESS, role.name, blocks, (index,)))
@@ -195,6 +199,23 @@ def _asks_its_own(facts: Facts) -> bool:
     return any(waited[index] >= _ANSWERED * facts.schedule.seconds * 1e9 for index in own)
 
 
+def _waits_for_work(facts: Facts, role: Role, serving: bool) -> bool:
+    """Whether what a role sleeps is waiting for work, with a time-out of which nothing comes for others.
+
+    A server that sleeps in a call of its own lets its clients wait, and so does one that answers when its
+    timers end. A client that does nothing at its time-outs waits for whom it is connected to.
+    """
+    members = [facts.times[thread] for thread in role.threads]
+    slept = sum(one.timer for one in members)
+    vain = sum(one.vain for one in members)
+    if _kind_of(facts, role) is LimitKind.LOAD:
+        return True  # a client that sleeps
+    if serving and facts.own & set(role.pids):
+        return role.running < LEAST and vain >= _VAIN * slept
+    looks = sum(one.looks for one in members)
+    return role.running < IDLE and looks >= _ALL_VAIN * slept and bool(facts.asks & set(role.pids))
+
+
 def _merged(found: Sequence[Candidate]) -> list[Candidate]:
     """Those of one kind and name as one."""
     by_name: dict[tuple[LimitKind, str], Candidate] = {}
@@ -211,7 +232,7 @@ def _kind_of(facts: Facts, role: Role) -> LimitKind:
     """Of a role as a limit: a server that waits for a client's process waits for work."""
     if facts.root in role.pids:
         return LimitKind.THREAD
-    if facts.listens & facts.own and not facts.own & set(role.pids):
+    if facts.listens & facts.own and not (facts.own | facts.serve) & set(role.pids):
         return LimitKind.LOAD
     return LimitKind.PROCESS
 

@@ -81,7 +81,7 @@ def hottest(schedule: Schedule, threads: Iterable[int], *, running: bool = True)
 def _function(frame: Frame) -> str:
     if frame.function:
         return plain(frame.function)
-    return f"{frame.module}+{frame.offset:#x}" if frame.module else "unknown"
+    return frame.place if frame.module else "unknown"
 
 
 def coroutine_of(schedule: Schedule, threads: Iterable[int]) -> Code | None:

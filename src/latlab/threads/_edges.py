@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from latlab.model.schedule import Schedule, Source, State, Wait
+from latlab.model.schedule import SEVERAL, Schedule, Source, State, Wait
 from latlab.model.threads import Edge, Role, Slice
 from latlab.threads._locks import Word
 from latlab.threads._roles import Group
@@ -49,6 +50,7 @@ _NAMES: dict[int, str] = {
 _RUNNING, _RUNNABLE, _BLOCKED = int(State.RUNNING), int(State.RUNNABLE), int(State.BLOCKED)
 _TIMED, _SLEEP = int(Source.TIMER), int(Wait.TIMER)
 _OWN = frozenset((Wait.DISK, Wait.SYNC, Wait.FAULT, Wait.THROTTLED, Wait.IO_URING))
+_TALKS = frozenset(("poll", "socket", "pipe", "eventfd"))
 _BINS = 240
 _MOST_SLICES = 40
 
@@ -66,6 +68,8 @@ class Times:
     inner: int  # waits that threads of its own role ended
     sleeps: int  # how often it waited for a timer
     ended: dict[tuple[int, str], list[int]]  # (role that ended it, kind) -> [number, ns]
+    vain: int = 0  # of `timer`: sleeps, and waits that their time-out ended, of which nothing came
+    looks: int = 0  # of `vain`: waits for descriptors, as an event loop does
 
 
 def times_of(
@@ -76,12 +80,13 @@ def times_of(
     for track in tracks:
         thread = schedule.threads[track.thread]
         life = max(1, thread.ended_ns - thread.began_ns)
+        idle, naps = _Idle(schedule, track), 0
         one = Times(life, 0, 0, defaultdict(int), 0, 0, 0, 0, defaultdict(lambda: [0, 0]))
         rows = zip(
             track.state, track.begin, track.end, track.wait, track.source, track.waker, track.object,
             strict=True,
         )  # fmt: skip
-        for state, begin, end, wait, source, waker, key in rows:
+        for at, (state, begin, end, wait, source, waker, key) in enumerate(rows):
             time = end - begin
             if state == _RUNNING:
                 one.running += time
@@ -94,6 +99,10 @@ def times_of(
                 elif source == _TIMED or wait == _SLEEP:
                     one.timer += time
                     one.sleeps += 1
+                    if idle.after(at, napped=key == -1):
+                        one.vain += time
+                        one.looks += time if key == SEVERAL or key in schedule.objects else 0
+                        naps += time if key == -1 else 0
                 elif waker >= 0:
                     word = words.get(key) if wait in LOCKABLE else None
                     kind = "lock" if word is not None and word.lock else _KINDS.get(wait, "other")
@@ -103,8 +112,48 @@ def times_of(
                     cell = one.ended[role, kind]
                     cell[0] += 1
                     cell[1] += time
+        if one.looks or not _TALKS.isdisjoint(one.blocked):
+            one.vain -= naps  # who serves others lets them wait while it sleeps, also those that nobody saw
         out.append(one)
     return out
+
+
+class _Idle:
+    """Whether nothing came of a wait that its time-out ended: the next one ended in that manner, too, and
+    nobody of another process was woken in between; after a plain sleep no other thread at all.
+    """
+
+    def __init__(self, schedule: Schedule, track: Track) -> None:
+        self._schedule, self._track = schedule, track
+        self._woke: tuple[list[int], list[int]] | None = None
+
+    def after(self, at: int, *, napped: bool) -> bool:
+        """Of one wait, by its number."""
+        track = self._track
+        until = next(
+            (i for i in range(at + 1, len(track.state)) if track.state[i] == _BLOCKED), len(track.state)
+        )
+        if until < len(track.state) - 1 and track.source[until] != _TIMED:
+            return False
+        end = track.begin[until] if until < len(track.state) else track.end[-1]
+        woke = self._others()[0 if napped else 1]
+        found = bisect_left(woke, track.end[at])
+        return found == len(woke) or woke[found] > end
+
+    def _others(self) -> tuple[list[int], list[int]]:
+        """When it woke another thread, and when one of another process."""
+        if self._woke is None:
+            wakes, threads = self._schedule.wakes, self._schedule.threads
+            mine = wakes[wakes["waker"] == self._track.thread]
+            pid = threads[self._track.thread].pid
+            times = mine["time"].tolist()
+            apart = [
+                time
+                for time, wakee in zip(times, mine["wakee"].tolist(), strict=True)
+                if wakee < 0 or threads[wakee].pid != pid
+            ]
+            self._woke = times, apart
+        return self._woke
 
 
 def busy_of(one: Times) -> float:

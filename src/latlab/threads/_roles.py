@@ -38,6 +38,11 @@ _NUMBER = re.compile(r"[-_:#/. ]*\d+$")
 _NO_ENTRY = frozenset(
     ("", "main", "_start", "start_thread", "__clone", "clone3", "<module>", "run", "operator()", "??")
 )
+#: What a server writes last into its title, and changes from moment to moment: PostgreSQL's commands.
+_STATE = re.compile(
+    r"(?<=\S) (idle( in transaction( \(aborted\))?)?|startup|authentication|[A-Z]{4,}( [A-Z]+)*)( waiting)?$"
+)
+_VERSION = re.compile(r"[\d.]*")  # that a program is called by, and was not started by
 _COMM = 15  # bytes of a name that the kernel keeps
 _MANY = 5
 _SHORT = 0.25  # of the observed time
@@ -90,8 +95,8 @@ def process_name(thread: ScheduledThread) -> str:
         program = PurePath(thread.command[0]).name or process
         if _INTERPRETERS.match(program) and process[:4] == program[:4]:  # else it has become another one
             return _script(thread.command) or program
-        if program.startswith(process[:_COMM]) or process.startswith(program[:_COMM]):
-            return program.rstrip(":")
+        if program.startswith(process[:_COMM]) or _VERSION.fullmatch(process.removeprefix(program)):
+            return _STATE.sub("", program).rstrip(": ")
     return process
 
 

@@ -67,6 +67,8 @@ def judge(facts: Facts) -> Limit:
     if total <= 0:
         if working > IDLE:
             return none_told(said(ThreadReason.NO_WAIT_ENDED))
+        if facts.asks & facts.own and not facts.listens & facts.own:
+            return none_told(said(ThreadReason.NO_ANSWER), said(ThreadReason.ASK_THE_OTHER))
         return load_of(facts, said(ThreadReason.NOTHING_DONE), 1.0, 1.0)
     unseen = float(blame.share(Cause.UNSEEN).sum()) / total
     if unseen > _UNSEEN or facts.schedule.losses.unseen_share > _UNSEEN:
@@ -116,6 +118,8 @@ def judge(facts: Facts) -> Limit:
     aside = _aside(facts, first) if first.kind is LimitKind.TIMER else None
     if aside is not None:
         return _withheld(facts, candidates, aside)
+    if first.kind is LimitKind.TIMER and (looks := _looks_up(facts, first)) is not None:
+        return _withheld(facts, candidates, looks)
     if first.kind is LimitKind.TIMER or first.by_turns:
         alike = _alike_asleep(facts, first)
         if alike is not None:
@@ -235,6 +239,18 @@ def _spent(facts: Facts, role: Role) -> tuple[float, float, float]:
     slept = sum(one.timer for one in members) / life
     busy = sum(busy_of(one) * one.life for one in members) / life
     return min(1.0, busy + slept), slept, sum(one.sleeps for one in members) / life
+
+
+def _looks_up(facts: Facts, first: Candidate) -> str | None:
+    """A client's event loop that mostly looks up in vain: it may sleep, or wait for its server."""
+    roles = [facts.roles[index] for index in first.roles]
+    if not any(facts.asks & set(role.pids) for role in roles):
+        return None
+    members = [facts.times[thread] for role in roles for thread in role.threads]
+    slept, looks = sum(one.timer for one in members), sum(one.looks for one in members)
+    if looks < _MOSTLY * slept:
+        return None
+    return said(ThreadReason.LOOKS_UP, name=first.name)
 
 
 def _aside(facts: Facts, first: Candidate) -> str | None:

@@ -20,6 +20,7 @@ from latlab.errors import UnavailableError
 from latlab.formats.rust_names import rust_name
 from latlab.model.schedule import Frame
 from latlab.system.cpus import online_cpus
+from latlab.system.kernel.binaries.unwind_table import UnwindTable
 from latlab.system.kernel.jit_map import jit_name, read_jit_map
 from latlab.system.kernel.polling import Polling
 from latlab.system.kernel.python_graft import graft
@@ -229,11 +230,18 @@ def _with_python(stacks: Stacks, python: PythonStacks) -> Stacks:
 def _stacks(raw: Mapping[str, Any], places: Sequence[tuple[Any, ...]], sampler: StackSampler) -> Stacks:
     jit = {pid: read_jit_map(pid) for pid in {place[6] for place in places if not place[3]}}
     frames = []
+    tables: dict[str, UnwindTable | None] = {}
     for function, file, line, module, offset, address, pid in places:
         name = rust_name(function)
         if not name and not module and jit[pid]:
             name = jit_name(jit[pid], address)
-        frames.append(Frame(name, file, line, module, offset if module else address))
+        begin = 0
+        if not name and module.startswith("/"):
+            if module not in tables:
+                tables[module] = UnwindTable.read(module)
+            table = tables[module]
+            begin = table.begin(offset) if table is not None else 0
+        frames.append(Frame(name, file, line, module, offset if module else address, begin=begin))
     notes = []
     if not raw["by_dwarf"]:
         notes.append("stacks are read along frame pointers only, and without names: apt install libdw1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
@@ -47,6 +48,7 @@ class _Watch:
     looks: list[float] = field(default_factory=lambda: list(_LISTEN_LOOKS_S))
     doors: set[int] = field(default_factory=set)
     clients: set[int] = field(default_factory=set)
+    asks: dict[int, set[object]] = field(default_factory=dict)
 
     @property
     def listens(self) -> frozenset[int]:
@@ -57,9 +59,11 @@ class _Watch:
         """Whether it publishes queues, which tell more than its threads."""
         if self.looks and time.monotonic() > self.begin + self.looks[0]:
             del self.looks[0]
-            doors, clients = _listening(self.pid)
+            doors, clients, asks = _listening(self.pid)
             self.doors |= doors
             self.clients |= clients
+            for one, ports in asks.items():
+                self.asks.setdefault(one, set()).update(ports)
         if self.recording is None or not publishes():
             return False
         try:
@@ -172,7 +176,8 @@ def _analysed(schedule: Schedule, watch: _Watch, queues: QueueRun | None, place:
     pid = watch.pid
     labels = {} if queues is None else _labels(queues.watched.observation)
     found = analyse(
-        schedule, root=pid, own=_own(pid), listens=watch.listens, labels=labels,
+        schedule, root=pid, own=_own(pid), listens=watch.listens, labels=labels, asks=frozenset(watch.asks),
+        serve=_behind(set().union(*watch.asks.values())),
         peers=local_peers(schedule.objects, _servers({thread.pid for thread in schedule.threads})),
     )  # fmt: skip
     if watch.missed:
@@ -252,17 +257,41 @@ def _takes_datagrams(connection: Any) -> bool:
     return bool(getattr(connection.laddr, "port", connection.laddr))
 
 
-def _listening(pid: int | None) -> tuple[set[int], set[int]]:
-    """Processes that hold a door for connections, and those that are clients at one of these."""
+def _behind(doors: set[object]) -> frozenset[int]:
+    """The programs that hold these doors, with what they have started."""
     import psutil
 
+    found: set[int] = set()
+    try:
+        connections = psutil.net_connections(kind="all") if doors else []
+    except psutil.Error:  # another user's are not to be seen
+        return frozenset()
+    for one in connections:
+        listens = one.status == psutil.CONN_LISTEN or one.family == socket.AF_UNIX
+        if one.pid and listens and getattr(one.laddr, "port", one.laddr) in doors:
+            found.add(one.pid)
+            with contextlib.suppress(psutil.Error):  # it has ended
+                found |= {child.pid for child in psutil.Process(one.pid).children(recursive=True)}
+    return frozenset(found)
+
+
+def _listening(pid: int | None) -> tuple[set[int], set[int], dict[int, set[object]]]:
+    """Processes that hold a door for connections, those that are clients at one of these, and at which doors
+    of other programs each is a client.
+    """
+    import psutil
+
+    from latlab.schedule.sockets import doors_asked
+
     found: dict[int, set[object]] = {}
+    ends: dict[int, set[tuple[object, object]]] = {}
     asks: dict[int, set[object]] = {}
+    by_file: set[int] = set()
     try:
         root = psutil.Process(pid)
         family = [*([root] if pid is not None else []), *root.children(recursive=True)]
     except psutil.Error:
-        return set(), set()
+        return set(), set(), {}
     for one in family:
         try:
             connections = one.net_connections(kind="all")
@@ -272,6 +301,14 @@ def _listening(pid: int | None) -> tuple[set[int], set[int]]:
             if connection.status == psutil.CONN_LISTEN or _takes_datagrams(connection):
                 found.setdefault(one.pid, set()).add(getattr(connection.laddr, "port", connection.laddr))
             elif connection.raddr:
-                asks.setdefault(one.pid, set()).add(getattr(connection.raddr, "port", connection.raddr))
+                near = getattr(connection.laddr, "port", connection.laddr)
+                far = getattr(connection.raddr, "port", connection.raddr)
+                ends.setdefault(one.pid, set()).add((near, far))
+            elif connection.family == socket.AF_UNIX and not connection.laddr and one.pid not in by_file:
+                by_file.add(one.pid)
+                asks.setdefault(one.pid, set()).update(doors_asked(one.pid))
     doors = set().union(*found.values()) if found else set()
-    return set(found), {one for one, ports in asks.items() if ports & doors}
+    for one_pid, pairs in ends.items():  # without those who came in by one of these doors
+        asks.setdefault(one_pid, set()).update(far for near, far in pairs if near not in doors)
+    clients = {one for one, ports in asks.items() if ports & doors}
+    return set(found), clients, {one: ports - doors for one, ports in asks.items() if ports - doors}

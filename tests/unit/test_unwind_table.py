@@ -1,0 +1,50 @@
+"""Where functions without names begin, on a file that is made by hand."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+from latlab.system.kernel.binaries.unwind_table import UnwindTable
+
+BASE, TABLE = 0x401000, 0x402000  # of the code, and of the table, in memory
+AT, TABLE_AT = 0x1000, 0x2000  # in the file
+
+
+def binary(
+    path: Path, *, form: bytes = bytes((1, 0x1B, 0x03, 0x3B)), begins: tuple[int, ...] = (0x10, 0x90)
+) -> str:
+    entries = b"".join(struct.pack("<ii", BASE + one - TABLE, 0) for one in begins)
+    table = form + bytes(4) + struct.pack("<I", len(begins)) + entries
+    header = b"\x7fELF\x02\x01\x01" + bytes(9)
+    header += struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 2, 64, 0, 0)
+    load = struct.pack("<IIQQQQQQ", 1, 5, AT, BASE, BASE, 0x100, 0x100, 0x1000)
+    unwind = struct.pack("<IIQQQQQQ", 0x6474E550, 4, TABLE_AT, TABLE, TABLE, len(table), len(table), 4)
+    text = (header + load + unwind).ljust(AT, b"\0").ljust(TABLE_AT, b"\0") + table
+    path.write_bytes(text)
+    return str(path)
+
+
+def test_a_place_belongs_to_the_function_that_begins_before_it(tmp_path: Path) -> None:
+    table = UnwindTable.read(binary(tmp_path / "stripped"))
+    assert table is not None
+    assert [table.begin(AT + one) for one in (0x10, 0x8F, 0x90, 0xFF)] == [
+        AT + 0x10,
+        AT + 0x10,
+        AT + 0x90,
+        AT + 0x90,
+    ]
+
+
+def test_what_lies_before_all_functions_or_outside_of_the_code_begins_nowhere(tmp_path: Path) -> None:
+    table = UnwindTable.read(binary(tmp_path / "stripped"))
+    assert table is not None
+    assert (table.begin(AT + 4), table.begin(0x5000)) == (0, 0)
+
+
+def test_a_file_without_such_a_table_has_none(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("no program")
+    assert UnwindTable.read(str(text)) is None
+    assert UnwindTable.read(str(tmp_path / "gone")) is None
+    assert UnwindTable.read(binary(tmp_path / "other", form=bytes((1, 0, 0, 0)))) is None
