@@ -48,8 +48,3 @@ class PairedResult:
     alpha: float
     smallest_effect: float
     why: str
-
-    @property
-    def more_pairs(self) -> int:
-        """How many more pairs to run before another look is worth it."""
-        return max(0, (self.needed_pairs or 0) - self.pairs)
