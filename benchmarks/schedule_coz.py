@@ -170,7 +170,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=5.0, help="of Coz's runs; 0 leaves it out")
-    parser.add_argument("--stubs", type=float, default=30.0, help="seconds of a study; 0 leaves it out")
+    parser.add_argument("--stubs", type=float, default=40.0, help="seconds of a study; 0 leaves it out")
     parser.add_argument("--only", nargs="*", default=[])
     options = parser.parse_args()
     if options.seconds and shutil.which("coz") is None:
