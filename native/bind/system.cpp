@@ -161,5 +161,6 @@ NB_MODULE(system, m) {
       .def("notes", &notes,
            "Since the last time: process and descriptor of each call in turn, parent and child of each fork.")
       .def("counts", &counts, "Since the last time: of each event the keys, and how many came with each.")
+      .def("waiting", &BpfTrace::waiting, "How many of each event `take` would give.")
       .def("take", &take_bpf, "The columns of every event so far, one dictionary an event of the request.");
 }

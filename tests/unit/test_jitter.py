@@ -30,7 +30,7 @@ from latlab.jitter._measure import allowed_cpus, interrupt_counts
 from latlab.model.machine.jitter import DOUBTFUL, JitterResult, JitterWarning, WarningKind
 from latlab.reports.jitter.text import classic
 from latlab.stats.quantum import detect_quantum
-from latlab.system.quota import Throttling, cpu_throttling
+from latlab.system.quota import QuotaWatch, Throttling, cpu_throttling
 
 
 def test_the_two_spacings_are_linear_to_the_knee_and_then_by_2_and_10() -> None:
@@ -194,6 +194,30 @@ def test_a_quota_is_found_in_both_versions_of_cgroups(tmp_path: Path) -> None:
     put(other, "sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_period_us", "20000\n")
     assert cpu_throttling(other) == Throttling("50 ms in each 20 ms", 3, 8)
     assert Throttling("", 5, 50).since(Throttling("", 3, 8)) == Throttling("", 2, 42)
+
+
+def test_watched_quotas_are_read_each_time_and_looked_for_once_a_second(tmp_path: Path) -> None:
+    def count(group: str, times: int) -> None:
+        put(tmp_path, f"sys/fs/cgroup/{group}/cpu.max", "50000 100000\n")
+        put(tmp_path, f"sys/fs/cgroup/{group}/cpu.stat", f"nr_throttled {times}\nthrottled_usec {times}\n")
+
+    now = 0.0
+    watch = QuotaWatch(lambda: now, tmp_path)
+    put(tmp_path, "proc/7/cgroup", "0::/box\n")
+    count("box", 1)
+    count("other", 10)
+    watch.look([7])
+    count("box", 3)
+    now = 0.5
+    watch.look([7])
+    assert watch.worst == Throttling("50 ms in each 100 ms", 2, 2000)
+    put(tmp_path, "proc/7/cgroup", "0::/other\n")
+    now = 1.1
+    watch.look([7])
+    count("other", 15)
+    now = 1.2
+    watch.look([7])
+    assert watch.worst == Throttling("50 ms in each 100 ms", 5, 5000)
 
 
 def test_isolated_cpus_are_allowed_though_the_inherited_mask_lacks_them(tmp_path: Path) -> None:

@@ -89,17 +89,40 @@ void BpfKept::keep(std::int32_t cpu, const bpf::Slot& slot, bpf::Typed what) {
     ++dropped_;
     return;
   }
-  const BpfEvent& event = events_[slot.event];
-  const std::size_t payload = event.payload_bytes > 0 ? event.payload_bytes + 8U : 0;
-  if (!has_room(sizeof(bpf::RecordHead) + event.raw_bytes + payload +
-                (event.registers ? kBpfRegisters * 8 : 0)))
+  const std::size_t captured =
+      what == bpf::Typed::kTransfer ? reinterpret_cast<const bpf::CallSlot&>(slot).captured : 0;
+  if (captured > slot.bytes - least) {
+    ++dropped_;
     return;
-  BpfSamples& samples = kept_[slot.event];
-  if (bpf::is_call(what))
-    append(what, reinterpret_cast<const bpf::CallSlot&>(slot), cpu, event, samples);
-  else
-    append(slot, cpu, event, samples);
-  note(event, samples);
+  }
+  if (!has_room(slot.bytes)) return;
+  if (!slots_.add(cpu, slot)) {
+    ++dropped_;
+    return;
+  }
+  ++slot_counts_[slot.event];
+  note(events_[slot.event], slot, what);
+}
+
+// Of what just came.
+void BpfKept::note(const BpfEvent& event, const bpf::Slot& slot, bpf::Typed what) {
+  const auto pid = static_cast<std::int32_t>(slot.pid_tgid >> 32U);
+  if (what == bpf::Typed::kSwitch) {
+    const auto& registers = reinterpret_cast<const bpf::SwitchSlot&>(slot).registers;
+    if (event.registers && (slot.number & 0xFF) != 0 && is_watched(registers[kBpfCall]))
+      note_descriptor(pid, registers[kBpfFirst], slot.time_ns);
+  } else if (what == bpf::Typed::kFork && event.adopts_at > 0) {
+    const auto& fork = reinterpret_cast<const bpf::CallSlot&>(slot);
+    notes_.children.insert(notes_.children.end(), {pid, static_cast<std::int32_t>(fork.subject)});
+  } else if (what == bpf::Typed::kTransfer) {
+    const auto& call = reinterpret_cast<const bpf::CallSlot&>(slot);
+    count(event, call.subject);
+    if (event.registers) note_descriptor(pid, call.first, slot.time_ns);
+  }
+}
+
+void BpfKept::count(const BpfEvent& event, std::uint64_t key) {
+  if (event.counted) ++counts_[static_cast<std::size_t>(&event - events_.data())][key];
 }
 
 bool BpfKept::has_room(std::size_t bytes) {
@@ -121,9 +144,7 @@ void BpfKept::note(const BpfEvent& event, const BpfSamples& samples) {
   if (event.adopts_at > 0)
     notes_.children.insert(notes_.children.end(),
                            {samples.pid.back(), value_at<std::int32_t>(samples, event.adopts_at)});
-  if (event.counted)
-    ++counts_[static_cast<std::size_t>(&event - events_.data())]
-             [value_at<std::uint64_t>(samples, event.key_at)];
+  if (event.counted) count(event, value_at<std::uint64_t>(samples, event.key_at));
   if (!event.registers || samples.registers.empty()) return;
   const std::int64_t* registers = samples.registers.data() + samples.registers.size() - kBpfRegisters;
   // Of a switch only what the thread waits for.
@@ -149,9 +170,41 @@ void BpfKept::note_descriptor(std::int32_t pid, std::int64_t descriptor, std::ui
     notes_.descriptors.insert(notes_.descriptors.end(), {pid, static_cast<std::int32_t>(descriptor)});
 }
 
-std::vector<BpfSamples> BpfKept::take() {
-  std::vector<BpfSamples> out = std::move(kept_);
+BpfKept::Taken BpfKept::take() {
+  Taken out{std::move(kept_), std::exchange(slots_, {}), std::move(slot_counts_)};
   clear();
+  return out;
+}
+
+std::vector<BpfSamples> BpfKept::columns_of(Taken taken, const std::vector<bpf::Typed>& kinds) const {
+  for (std::size_t i = 0; i < events_.size(); ++i) {
+    BpfSamples& samples = taken.columns[i];
+    const std::size_t rows = taken.counts[i];
+    if (rows == 0) continue;
+    samples.time_ns.reserve(rows);
+    samples.cpu.reserve(rows);
+    samples.pid.reserve(rows);
+    samples.tid.reserve(rows);
+    samples.raw_bytes.reserve(rows);
+    samples.raw.reserve(rows * events_[i].raw_bytes);
+    if (events_[i].registers) samples.registers.reserve(rows * kBpfRegisters);
+    if (events_[i].reports > 0) samples.context.reserve(rows);
+    samples.payload.reserve(rows * samples.payload_stride);
+  }
+  taken.slots.drain([&](std::int32_t cpu, const bpf::Slot& slot) {
+    const bpf::Typed what = kinds[slot.event];
+    if (bpf::is_call(what))
+      append(what, reinterpret_cast<const bpf::CallSlot&>(slot), cpu, events_[slot.event],
+             taken.columns[slot.event]);
+    else
+      append(slot, cpu, events_[slot.event], taken.columns[slot.event]);
+  });
+  return std::move(taken.columns);
+}
+
+std::vector<std::uint64_t> BpfKept::waiting() const {
+  std::vector<std::uint64_t> out = slot_counts_;
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] += kept_[i].time_ns.size();
   return out;
 }
 
@@ -173,6 +226,7 @@ std::vector<BpfCounts> BpfKept::counts() {
 
 void BpfKept::clear() {
   kept_.assign(events_.size(), {});
+  slot_counts_.assign(events_.size(), 0);
   for (std::size_t i = 0; i < events_.size(); ++i) {
     kept_[i].stride = events_[i].raw_bytes;
     kept_[i].payload_stride = events_[i].payload_bytes > 0 ? events_[i].payload_bytes + 8U : 0;

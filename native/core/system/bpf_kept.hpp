@@ -1,8 +1,8 @@
 // Threads: one at a time; BpfTrace's lock serialises the drain thread against who takes.
 //
-// What was drained of the rings of BPF programs: rows, until they are taken, and, for who looks meanwhile,
-// which descriptors, children and keys they name, so that nobody has to make columns of them many times a
-// second.
+// What was drained of the rings of BPF programs, until it is taken, and, for who looks meanwhile, which
+// descriptors, children and keys it names. What came by rings of CPUs is kept as it came, and becomes columns
+// when it is taken: while a program is observed, it wants the CPU itself.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,7 @@
 
 #include "system/bpf_calls.hpp"
 #include "system/bpf_trace.hpp"
+#include "system/slot_store.hpp"
 
 namespace latlab::system {
 
@@ -28,7 +29,18 @@ class BpfKept {
   void keep(const std::uint8_t* record, std::size_t bytes);
   // Of one on the kernel's own tracepoint, which is this for that event.
   void keep(std::int32_t cpu, const bpf::Slot& slot, bpf::Typed what);
-  std::vector<BpfSamples> take();
+
+  // What was kept so far, of each event, and nothing of it is kept any longer.
+  struct Taken {
+    std::vector<BpfSamples> columns;  // of those that came by perf's tracepoints
+    SlotStore slots;
+    std::vector<std::uint64_t> counts;  // of the slots, by event
+  };
+  Taken take();
+  // Its columns; needs no lock. `kinds`: of each event.
+  std::vector<BpfSamples> columns_of(Taken taken, const std::vector<bpf::Typed>& kinds) const;
+  // How many of each event are kept.
+  std::vector<std::uint64_t> waiting() const;
   BpfNotes notes();
   std::vector<BpfCounts> counts();
   std::uint64_t dropped() const { return dropped_; }
@@ -36,12 +48,16 @@ class BpfKept {
  private:
   bool has_room(std::size_t bytes);
   void note(const BpfEvent& event, const BpfSamples& samples);
+  void note(const BpfEvent& event, const bpf::Slot& slot, bpf::Typed what);
+  void count(const BpfEvent& event, std::uint64_t key);
   void note_descriptor(std::int32_t pid, std::int64_t descriptor, std::uint64_t time_ns);
   bool is_watched(std::int64_t call) const;
   void clear();
 
   std::vector<BpfEvent> events_;
   std::vector<BpfSamples> kept_;
+  SlotStore slots_;
+  std::vector<std::uint64_t> slot_counts_;
   std::size_t most_bytes_ = 0, kept_bytes_ = 0;
   std::uint64_t dropped_ = 0;
   std::vector<bool> watched_;  // by the call's number

@@ -314,8 +314,18 @@ void BpfTrace::stop() {
 std::vector<BpfSamples> BpfTrace::take() {
   State& state = *state_;
   if (!state.ended) state.drain();
-  const std::scoped_lock held(state.lock);
-  return state.kept.take();
+  BpfKept::Taken taken;
+  {
+    const std::scoped_lock held(state.lock);
+    taken = state.kept.take();
+  }
+  return state.kept.columns_of(std::move(taken), state.kinds);
+}
+
+std::vector<std::uint64_t> BpfTrace::waiting() {
+  if (!state_->ended) state_->drain();
+  const std::scoped_lock held(state_->lock);
+  return state_->kept.waiting();
 }
 
 BpfNotes BpfTrace::notes() {

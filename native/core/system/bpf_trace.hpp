@@ -104,6 +104,8 @@ class BpfTrace {
   void stop();  // what the ring still holds is drained
   // Everything that was drained so far, one entry an event of the request; works while tracing too.
   std::vector<BpfSamples> take();
+  // How many of each event `take` would give.
+  std::vector<std::uint64_t> waiting();
   BpfNotes notes();
   // Of each event that is `counted`, how many came with which key since the last time.
   std::vector<BpfCounts> counts();

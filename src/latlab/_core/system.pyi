@@ -71,6 +71,9 @@ class BpfTrace:
         Since the last time: of each event the keys, and how many came with each.
         """
 
+    def waiting(self) -> list[int]:
+        """How many of each event `take` would give."""
+
     def take(self) -> list[dict[str, Any]]:
         """
         The columns of every event so far, one dictionary an event of the request.

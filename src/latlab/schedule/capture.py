@@ -23,7 +23,7 @@ from latlab.schedule.derive import Facts, derive, kin_of
 from latlab.schedule.looks import Looks
 from latlab.schedule.pipes import PIPES, inherits_pipes, joined, pipe_transfers, pipes_of
 from latlab.schedule.sockets import local_sockets
-from latlab.schedule.tree import Member, command_of, leads, member, threads_of, tree_of
+from latlab.schedule.tree import Member, alive, command_of, leads, member, threads_of, tree_of
 from latlab.system.cpus import ahead_of_others
 from latlab.system.kernel.samples import Events, name_of
 
@@ -181,7 +181,7 @@ def capture_pids(
         began = time.monotonic_ns()
         with _Punctual() as punctual:
             while time.monotonic_ns() - began < seconds * 1e9 and not stop():
-                if not any(_alive(pid) for pid in pids):  # one that has ended may wait for its parent yet
+                if not any(alive(pid) for pid in pids):  # one that has ended may wait for its parent yet
                     break
                 punctual.sleep(min(0.05, max(0.0, seconds - (time.monotonic_ns() - began) / 1e9)))
             ended = time.monotonic_ns()
@@ -290,7 +290,7 @@ def _end(process: subprocess.Popen[bytes], collector: Collector | Looks) -> None
         until = time.monotonic() + patience
         while still and time.monotonic() < until:
             process.poll()
-            still = [pid for pid in still if _alive(pid)]
+            still = [pid for pid in still if alive(pid)]
             time.sleep(0.01)
         if not still:
             break
@@ -303,11 +303,6 @@ def _send(pid: int, number: int) -> None:
         os.kill(pid, signal.SIGCONT)  # a stopped one can't end
     except (ProcessLookupError, PermissionError):
         return  # it has ended by itself, or is another user's: then it isn't ours to end
-
-
-def _alive(pid: int) -> bool:
-    found = member(pid, pid)
-    return found is not None and found.state not in "ZX"
 
 
 def _first_run(events: Events, pid: int, otherwise: int) -> int:

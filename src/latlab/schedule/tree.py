@@ -11,6 +11,7 @@ from latlab.words import printable
 
 __all__ = [
     "Member",
+    "alive",
     "among_all",
     "children_of",
     "command_of",
@@ -63,6 +64,12 @@ def member(pid: int, tid: int) -> Member | None:
     words = _text(f"/proc/{pid}/task/{tid}/syscall").split()
     call = tuple(int(word, 0) for word in words[:4]) if len(words) >= 4 else ()
     return Member(tid, pid, name, rest.split()[0] if rest.split() else "?", call)
+
+
+def alive(pid: int) -> bool:
+    """Whether it is there, and hasn't ended; one that has may wait for its parent yet."""
+    rest = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return bool(rest) and rest[0] not in "ZX"
 
 
 def leads(tid: int) -> bool:

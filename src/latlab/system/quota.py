@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 __all__ = ["QuotaWatch", "Throttling", "cpu_throttling"]
+
+_FIND_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -52,32 +55,57 @@ def cpu_throttling(root: Path = Path("/"), pid: int | str = "self") -> Throttlin
             words = _read(folder / quota_file).split() + _read(folder / "cpu.cfs_period_us").split()
             if not words or words[0] in ("max", "-1"):
                 continue
-            stat = dict(row.split() for row in _read(folder / "cpu.stat").splitlines() if row.count(" ") == 1)
-            if "nr_throttled" not in stat:
-                continue
             each = [f"{int(word) / 1000:g} ms" for word in words[:2]]
-            # Version 2 counts µs, version 1 ns.
-            time_ns = int(stat.get("throttled_time", 0)) or 1000 * int(stat.get("throttled_usec", 0))
-            group = str(folder.relative_to(root))
-            return Throttling(" in each ".join(each), int(stat["nr_throttled"]), time_ns, group)
+            found = _counted(folder, " in each ".join(each), str(folder.relative_to(root)))
+            if found is not None:
+                return found
     return None
 
 
-class QuotaWatch:
-    """What the quotas of a program's control groups did while it was watched; processes may change groups."""
+def _counted(folder: Path, quota: str, group: str) -> Throttling | None:
+    stat = dict(row.split() for row in _read(folder / "cpu.stat").splitlines() if row.count(" ") == 1)
+    if "nr_throttled" not in stat:
+        return None
+    # Version 2 counts µs, version 1 ns.
+    time_ns = int(stat.get("throttled_time", 0)) or 1000 * int(stat.get("throttled_usec", 0))
+    return Throttling(quota, int(stat["nr_throttled"]), time_ns, group)
 
-    def __init__(self) -> None:
+
+class QuotaWatch:
+    """What the quotas of a program's control groups did while it was watched; processes may change groups.
+
+    Args:
+        clock: seconds. root: of the file system.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, root: Path = Path("/")) -> None:
         """Nothing seen yet."""
         self._first: dict[str, Throttling] = {}
         self._last: dict[str, Throttling] = {}
+        self._groups: dict[int, tuple[float, Throttling | None]] = {}  # when it was looked for last
+        self._clock, self._root = clock, root
 
     def look(self, pids: Iterable[int]) -> None:
-        """Read the counts of these processes' groups."""
+        """Read the counts of these processes' groups, whose folders are looked for once a second.
+
+        Looking for them opens dozens of files, which costs an observed program more than all else that is
+        looked at beside it.
+        """
+        now = self._clock()
+        looked: set[str] = set()
+        known = {}
         for pid in pids:
-            found = cpu_throttling(pid=pid)
-            if found is not None:
+            at, found = self._groups.get(pid, (-_FIND_S, None))
+            if now - at >= _FIND_S:
+                at, found = now, cpu_throttling(self._root, pid)
+            elif found is not None and found.group not in looked:
+                found = _counted(self._root / found.group, found.quota, found.group)
+            known[pid] = (at, found)
+            if found is not None and found.group not in looked:
+                looked.add(found.group)
                 self._first.setdefault(found.group, found)
                 self._last[found.group] = found
+        self._groups = known
 
     @property
     def worst(self) -> Throttling | None:

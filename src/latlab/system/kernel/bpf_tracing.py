@@ -48,6 +48,7 @@ _TYPED: dict[str, tuple[tuple[str, int], ...]] = {
         (("address", 8), ("ip", 8), ("error_code", 8)),
     ),
 }
+_MOST_WAITING = 2_000_000  # of some 100 bytes
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # bpf_program.hpp: kSpread
 
 
@@ -234,8 +235,18 @@ class BpfTracer:
         }
 
     def keep(self) -> None:
-        """Take what has come, for `events`; now and then, so that the oldest can be let go (`latest`)."""
-        if self._trace is not None:
+        """Take what has come, for `events`, once it is much; now and then, so that the oldest can be let go.
+
+        Making columns of it costs as much as all else, and the program that is observed needs the CPU
+        itself: what isn't much is left where it is.
+        """
+        if self._trace is None:
+            return
+        waiting = self._trace.waiting()
+        self._needed |= any(waiting[index] for index in self._whole)
+        count = sum(waiting)
+        let_go = self._latest is not None and not self._needed
+        if count > _MOST_WAITING or (let_go and self._kept + count > 2 * (self._latest or 0)):
             self._take(self._trace)
 
     def events(self) -> Events:
