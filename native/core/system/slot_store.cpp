@@ -1,23 +1,20 @@
 #include "system/slot_store.hpp"
 
-#include <sys/mman.h>
-
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace latlab::system {
 namespace {
 
-constexpr std::size_t kLargePage = 1U << 21U;
-constexpr std::size_t kPieceBytes = 4 * kLargePage;
+constexpr std::size_t kPieceBytes = 1U << 23U;
 
 }  // namespace
 
 bool SlotStore::begin_piece() {
   Piece piece;
-  piece.memory.reset(static_cast<std::uint8_t*>(std::aligned_alloc(kLargePage, kPieceBytes)));
+  piece.memory.reset(new (std::nothrow) std::uint8_t[kPieceBytes]);
   if (piece.memory == nullptr) return false;
-  madvise(piece.memory.get(), kPieceBytes, MADV_HUGEPAGE);  // where it can't, the pages are small ones
   pieces_.push_back(std::move(piece));
   return true;
 }
