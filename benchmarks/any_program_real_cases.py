@@ -1,4 +1,7 @@
-"""The cases of `any_program_real`: commands of the distribution, and what limits each."""
+"""The cases of `any_program_real`: commands of the distribution, and what limits each.
+
+Over 400 lines: one table, of which each row is a program's command and its truth.
+"""
 
 # ruff: noqa: E501 - a table of commands
 
