@@ -28,18 +28,14 @@ def binary(
 def test_a_place_belongs_to_the_function_that_begins_before_it(tmp_path: Path) -> None:
     table = UnwindTable.read(binary(tmp_path / "stripped"))
     assert table is not None
-    assert [table.begin(AT + one) for one in (0x10, 0x8F, 0x90, 0xFF)] == [
-        AT + 0x10,
-        AT + 0x10,
-        AT + 0x90,
-        AT + 0x90,
-    ]
+    first, second = (AT + 0x10, AT + 0x90), (AT + 0x90, AT + 0x100)
+    assert [table.around(AT + one) for one in (0x10, 0x8F, 0x90, 0xFF)] == [first, first, second, second]
 
 
 def test_what_lies_before_all_functions_or_outside_of_the_code_begins_nowhere(tmp_path: Path) -> None:
     table = UnwindTable.read(binary(tmp_path / "stripped"))
     assert table is not None
-    assert (table.begin(AT + 4), table.begin(0x5000)) == (0, 0)
+    assert (table.around(AT + 4), table.around(0x5000)) == (None, None)
 
 
 def test_a_file_without_such_a_table_has_none(tmp_path: Path) -> None:

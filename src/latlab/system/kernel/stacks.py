@@ -240,7 +240,8 @@ def _stacks(raw: Mapping[str, Any], places: Sequence[tuple[Any, ...]], sampler: 
             if module not in tables:
                 tables[module] = UnwindTable.read(module)
             table = tables[module]
-            begin = table.begin(offset) if table is not None else 0
+            around = None if table is None else table.around(offset)
+            begin = 0 if around is None else around[0]
         frames.append(Frame(name, file, line, module, offset if module else address, begin=begin))
     notes = []
     if not raw["by_dwarf"]:

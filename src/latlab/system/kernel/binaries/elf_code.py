@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from latlab.system.kernel.binaries.unwind_table import UnwindTable
+
 __all__ = ["CodeFile"]
 
 _MOST_BYTES = 1 << 16  # of a function
@@ -24,7 +26,6 @@ _SYMBOL = np.dtype(
 )
 _RELOCATION = np.dtype([("offset", "<u8"), ("info", "<u8"), ("addend", "<i8")])
 _STT_FUNC = 2
-_EH_TABLE = bytes((1, 0x1B, 0x03, 0x3B))  # version, and how its numbers are written: as all compilers do
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class CodeFile:
         tables: of symbols.
         fixed: (address, end) of each segment that isn't written.
         relocations: each with the table that its symbols are of.
-        unwound: addresses at which code begins that can be unwound: of functions without a symbol, too.
+        unwound: where functions begin, also those without a symbol.
     """
 
     def __init__(
@@ -57,14 +58,14 @@ class CodeFile:
         fixed: Sequence[tuple[int, int]],
         tables: Sequence[_Table],
         relocations: Sequence[tuple[np.ndarray[Any, Any], _Table]],
-        unwound: Sequence[int] = (),
+        unwound: UnwindTable | None = None,
     ) -> None:
         self._path, self._loads, self._fixed = path, loads, fixed
         self._tables, self._relocations = tables, relocations
         found = {row[:2]: row for number, table in enumerate(tables) for row in self._rows(number, table)}
         self._functions = sorted(found.values())
         self._begins = [one[0] for one in self._functions]
-        self._unwound = sorted(place for place in map(self._place, unwound) if place >= 0)
+        self._unwound = unwound
         self._slots: dict[int, str] | None = None
 
     @classmethod
@@ -102,7 +103,7 @@ class CodeFile:
                     if isinstance(section, RelocationSection) and section["sh_link"] in tables:
                         rows = np.frombuffer(section.data(), _RELOCATION)
                         relocations.append((rows, tables[section["sh_link"]]))
-                unwound = _unwound(elf)
+                unwound = UnwindTable.read(path)
                 return cls(path, loads, fixed, tuple(tables.values()), relocations, unwound)
         except (OSError, ELFError, ValueError):
             return None  # gone, or no ELF file: nothing is known of its loops
@@ -128,10 +129,10 @@ class CodeFile:
         one = self._around(place)
         if one is not None:
             return _bytes(self._path, one[0], one[1]), one[0]
-        i = bisect.bisect_right(self._unwound, place)
-        if not 0 < i < len(self._unwound) or self._unwound[i] - self._unwound[i - 1] > _MOST_BYTES:
+        bounds = None if self._unwound is None else self._unwound.around(place)
+        if bounds is None or bounds[1] - bounds[0] > _MOST_BYTES:
             return None
-        return _bytes(self._path, self._unwound[i - 1], self._unwound[i]), self._unwound[i - 1]
+        return _bytes(self._path, *bounds), bounds[0]
 
     def name(self, place: int) -> str:
         """Of the function that begins at a place, as the linker spells it; "" without one."""
@@ -166,10 +167,6 @@ class CodeFile:
                 return any(begin <= address < end for begin, end in self._fixed)
         return False
 
-    def _place(self, address: int) -> int:
-        """Of an address the place in the file, -1 where nothing is loaded."""
-        return next((address - low + at for low, high, at in self._loads if low <= address < high), -1)
-
     def _linked(self) -> Mapping[int, str]:
         """Address of each word that the linker fills -> the function that it then points at."""
         if self._slots is None:
@@ -185,17 +182,6 @@ class CodeFile:
     def _around(self, place: int) -> tuple[int, int, int, int] | None:
         i = bisect.bisect_right(self._begins, place) - 1
         return self._functions[i] if i >= 0 and place < self._functions[i][1] else None
-
-
-def _unwound(elf: Any) -> list[int]:
-    """Where functions begin that can be unwound: .eh_frame_hdr (Linux Standard Base, 10.6.2)."""
-    for segment in elf.iter_segments():
-        data = segment.data() if segment["p_type"] == "PT_GNU_EH_FRAME" else b""
-        if data[:4] == _EH_TABLE:
-            (count,) = np.frombuffer(data, "<u4", 1, 8).tolist()
-            rows = np.frombuffer(data[12 : 12 + 8 * count], "<i4").reshape(-1, 2)
-            return [segment["p_vaddr"] + begin for begin in rows[:, 0].tolist()]
-    return []
 
 
 @lru_cache(maxsize=256)

@@ -62,13 +62,14 @@ class UnwindTable:
         loads = [(one[3], one[2], one[5]) for one in segments if one[0] == _LOAD]
         return cls(np.sort(entries[::2].astype(np.int64) + address), loads)
 
-    def begin(self, place: int) -> int:
-        """Where the function around a place begins; 0 where that isn't known."""
+    def around(self, place: int) -> tuple[int, int] | None:
+        """The beginning of the function around a place, and of the next one; None where that isn't known."""
         for address, at, size in self._loads:
             if at <= place < at + size:
                 here = place - at + address
-                index = int(np.searchsorted(self._begins, here, side="right")) - 1
-                if index < 0 or self._begins[index] < address:
-                    return 0
-                return int(self._begins[index]) - address + at
-        return 0
+                index = int(np.searchsorted(self._begins, here, side="right"))
+                if index == 0 or self._begins[index - 1] < address:
+                    return None
+                following = self._begins[index] if index < len(self._begins) else address + size
+                return int(self._begins[index - 1]) - address + at, min(int(following) - address, size) + at
+        return None
