@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,8 +82,9 @@ def closed(number: int, arguments: list[str]) -> tuple[int, str, str]:
 
 
 @pytest.fixture
-def full() -> Iterator[int]:
-    """A disk without room."""
+def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """A disk without room; what finds none there is kept in the test's folder."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with Path("/dev/full").open("w") as file:
         yield file.fileno()
 
@@ -107,10 +110,34 @@ def test_a_reader_that_has_gone_is_no_failure(command: tuple[str, ...], gone: in
 
 
 @pytest.mark.parametrize("command", list(QUICK), ids=" ".join)
-def test_a_result_that_finds_no_room_is_told_in_the_last_line(command: tuple[str, ...], full: int) -> None:
+def test_a_result_that_finds_no_room_is_kept_and_told_in_the_last_line(
+    command: tuple[str, ...], full: int
+) -> None:
     code, said = into(full, [*command, *QUICK[command]])
     assert code == 1
+    told = re.search(r"the output: No space left on device; what it was to say is in (\S+)\n$", said)
+    assert told, said
+    kept = Path(told[1]).read_text(encoding="utf-8")
+    if "--json" in QUICK[command]:
+        json.loads(kept)  # all of it
+    assert kept.endswith("\n")
+
+
+def test_a_result_that_finds_no_room_anywhere_is_told_with_the_remedy(
+    full: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/proc/none")
+    code, said = into(full, ["completion", "bash"])
+    assert code == 1
     assert said.endswith("the output: No space left on device; free some space, or write elsewhere\n")
+
+
+def test_data_that_finds_no_room_is_not_kept(
+    full: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(root, "main", lambda *_, **__: sys.stdout.writelines(["x" * 1000] * 2000))
+    assert into(full, [])[0] == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("command", list(QUICK), ids=" ".join)
@@ -161,8 +188,9 @@ def test_a_command_that_ends_by_itself_tells_of_a_full_disk_too(
         sys.exit(code)
 
     monkeypatch.setattr(root, "main", ends)
-    said = "latlab: the output: No space left on device; free some space, or write elsewhere\n"
-    assert into(full, []) == (1, said)
+    status, said = into(full, [])
+    assert status == 1
+    assert re.fullmatch(r"latlab: the output: No space left on device; what it was to say is in \S+\n", said)
 
 
 # What reads a file and prints a result; each file of `made`.
@@ -218,7 +246,7 @@ def test_what_is_printed_to_a_full_disk_ends_with_one_line(
 ) -> None:
     code, said = into(full, [made.get(word, word) for word in command])
     assert code == 1
-    assert said.endswith("latlab: the output: No space left on device; free some space, or write elsewhere\n")
+    assert "latlab: the output: No space left on device; what it was to say is in " in said.splitlines()[-1]
     assert "Traceback" not in said
     assert "escaped" not in said
 

@@ -64,7 +64,6 @@ def test_seconds_are_seconds_everywhere_with_or_without_their_unit() -> None:
 def test_every_command_that_ends_with_a_result_has_it_as_json() -> None:
     # What serves or draws until it is stopped, and a line for a shell.
     without = {"completion", "dashboard", "messaging broker", "queues serve", "queues top"}
-    without |= {"messaging export", "messaging report"}  # they print the paths of what they wrote
     leaves = {name for name, one in commands().items() if not isinstance(one, click.Group)}
     found = {name for name in leaves if f"{name} --json" not in options("--json")}
     assert found == {f"latlab {name}" for name in without}

@@ -11,7 +11,13 @@ import click
 
 from latlab import __version__
 from latlab.cli.kit.lazy import LazyGroup
-from latlab.cli.kit.output_failures import is_closed_pipe, leave_closed_pipe, open_streams, say_failure
+from latlab.cli.kit.output_failures import (
+    flush_output,
+    is_closed_pipe,
+    leave_closed_pipe,
+    open_streams,
+    say_failure,
+)
 from latlab.errors import ExitCode, LatlabError, MissingExtraError
 from latlab.words import printable
 
@@ -35,6 +41,7 @@ COMMANDS: dict[str, str] = {
     "system": "Show, check, tune and restore the settings that disturb measurements.",
 }
 
+_PAGES = frozenset(("-h", "--help", "--version"))
 # What a core install does without, and the extra that brings it.
 EXTRAS = {"pyarrow": "market", "scipy": "market"}
 
@@ -68,14 +75,14 @@ def latlab() -> None:
     """Find out where a program's latency comes from, and how much a fix would gain."""
 
 
-def _flushed(code: Any) -> Any:
+def _flushed(code: Any, keep: bool) -> Any:
     """A command's own exit code, or that of an output which could not take the rest."""
     try:
-        sys.stdout.flush()
+        flush_output()
     except BrokenPipeError:
         return leave_closed_pipe()
     except OSError as error:
-        return say_failure(error)
+        return say_failure(error, keep=keep)
     return code
 
 
@@ -86,9 +93,11 @@ def main(arguments: list[str] | None = None) -> None:
         arguments: what to run instead of ``sys.argv[1:]``, for tests.
     """
     open_streams()
+    # A help page is had again.
+    keep = _PAGES.isdisjoint(sys.argv[1:] if arguments is None else arguments)
     try:
         status: Any = latlab.main(arguments, prog_name="latlab", standalone_mode=False)
-        sys.stdout.flush()  # here, where a failure can still be told
+        flush_output()  # here, where a failure can still be told
     except LatlabError as error:
         click.echo(f"latlab: {printable(str(error))}", err=True)  # it may name somebody else's file
         sys.exit(error.exit_code)
@@ -120,11 +129,11 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo("latlab: interrupted", err=True)
         sys.exit(130)
     except SystemExit as error:
-        sys.exit(leave_closed_pipe() if is_closed_pipe(error) else _flushed(error.code))
+        sys.exit(leave_closed_pipe() if is_closed_pipe(error) else _flushed(error.code, keep))
     except BrokenPipeError:
         sys.exit(leave_closed_pipe())
     except (OSError, MemoryError) as error:
-        sys.exit(say_failure(error))
+        sys.exit(say_failure(error, keep=keep))
     except ImportError as error:
         if (extra := EXTRAS.get((error.name or "").partition(".")[0])) is not None:
             click.echo(f"latlab: {MissingExtraError(str(error.name), extra)}", err=True)

@@ -14,7 +14,7 @@ changing rate raises no peak; the p-value counts all frequencies and all subsets
 too. So a peak is a period only if
 
 - enough of its expected beats came, and clearly more than chance would put there;
-- every second, third and fifth of them came as often as the others: else the beat is so many times longer;
+- every second, third … of them came as often as the others: else the beat is so many times longer;
 - its points follow a clock and not one another, as those of regular intervals do (`_wanders`);
 - it is not a clock's: times that were rounded lie on a grid by themselves (`_resolution`), and where no two
   can be near each other they seldom lie on neighbouring lines (`_apart`);
@@ -53,6 +53,9 @@ _NEIGHBOURS = 0.3  # of regular intervals by chance it is 0.5 and more, of a clo
 _CHANCE_OF_GRID = 2e-3  # that rounded times of chance share no grid line
 _EXACT_NS = 1.0  # times that are this near to a grid were rounded to it, or made on it
 _FEWER = 2.5  # standard deviations
+_LONGER = 13  # times as long, that a beat may really be
+_FEW_PARTS = 5
+_HARDLY = 0.6  # of how often the others come
 _WINDOW = 0.1  # of the period to both sides is "on the beat"
 _LEAST = 12  # points; fewer can't be told from chance
 # Of the outliers by length, each searched by itself.
@@ -455,16 +458,25 @@ def _search(times: Array, most: int, resolution_ns: float) -> list[Period]:
 
 
 def _even(numbers: Array) -> bool:
-    """Whether every second and third beat came about as often as the others do."""
+    """Whether every second, third … beat came about as often as the others do.
+
+    Of a beat that is none, a few come, each of which is a longer beat's: those of two that differ in phase
+    may be in phase at an eleventh of their period.
+    """
     first, last = int(numbers[0]), int(numbers[-1])
-    for parts in (2, 3, 5):
+    for parts in range(2, _LONGER + 1):
         expected = np.array([len(range(first + k, last + 1, parts)) for k in range(parts)], dtype=float)
         came = np.bincount((numbers - first).astype(np.int64) % parts, minlength=parts)
         share = came / np.maximum(expected, 1.0)
         low, high = float(share.min()), float(share.max())
         middle = float(came.sum() / expected.sum())
         spread = np.sqrt(max(middle * (1.0 - middle), 1e-9) * 2.0 / max(1.0, float(expected.min())))
-        if low < 0.6 * high and high - low > 3.0 * spread:
+        if parts <= _FEW_PARTS:
+            uneven = low < _HARDLY * high and high - low > (3.0 if parts != 4 else 3.5) * spread
+        else:  # somebody else may hide every seventh of a beat: most of them are to be missing
+            usual = float(np.median(share))
+            uneven = usual < _HARDLY * high and high - usual > 3.2 * spread
+        if uneven:
             return False
     return True
 
