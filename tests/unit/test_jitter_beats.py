@@ -354,3 +354,26 @@ def test_a_beat_at_another_kernels_tick_is_not_called_ours() -> None:
     assert name_period(1e7, "nothing ran in this kernel", tick_hz=250) == (
         "10.000 ms: the hypervisor, at 100 Hz, its own scheduler tick or a timer of that rate"
     )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_two_beats_of_one_period_are_that_period_and_no_fraction_at_which_both_are_in_phase(
+    seed: int,
+) -> None:
+    random = np.random.default_rng(seed)
+    beats = [np.arange(phase, 4 * SECOND, 1e7) + random.normal(0, 2e4, 400) for phase in (0.0, 3.6363e6)]
+    found = find_periods(np.concatenate([*beats, random.uniform(0, 4 * SECOND, 300)]))
+    assert [one.period_ns for one in found] == [pytest.approx(1e7, rel=1e-3)]
+
+
+@pytest.mark.parametrize(("parts", "come"), [(4, (0, 1, 2)), (7, (0, 3)), (11, (0, 4))])
+def test_of_a_beat_that_is_two_longer_ones_some_never_come(parts: int, come: tuple[int, ...]) -> None:
+    random = np.random.default_rng(parts)
+    numbers = np.arange(2000)
+    chance = random.uniform(size=2000) < 0.1
+    assert not _even(numbers[np.isin(numbers % parts, come) | chance])
+    assert _even(numbers[random.uniform(size=2000) < 0.3])
+
+
+def test_a_beat_of_which_another_hides_every_seventh_is_one() -> None:
+    assert _even(np.flatnonzero(np.arange(2000) % 7 != 3))

@@ -56,6 +56,8 @@ _FEWER = 2.5  # standard deviations
 _LONGER = 13  # times as long, that a beat may really be
 _FEW_PARTS = 5
 _HARDLY = 0.6  # of how often the others come
+_PHASES = 40
+_FAR_MORE = 1.5  # times as many
 _WINDOW = 0.1  # of the period to both sides is "on the beat"
 _LEAST = 12  # points; fewer can't be told from chance
 # Of the outliers by length, each searched by itself.
@@ -195,7 +197,7 @@ def _beats(times: Array, frequency_hz: float) -> tuple[Array, float, float, bool
     One point a beat: where two periods coincide, the other's point must stay for its own search.
     """
     turns = times / 1e9 * frequency_hz
-    phase = float(np.angle(np.exp(2j * np.pi * turns).sum()) / (2 * np.pi))
+    phase = _phase(turns)
     number = np.round(turns - phase)
     off = np.abs(turns - phase - number)
     on = np.zeros(len(times), dtype=bool)
@@ -208,6 +210,23 @@ def _beats(times: Array, frequency_hz: float) -> tuple[Array, float, float, bool
     came = number[on]
     share = len(came) / max(1.0, float(came[-1] - came[0] + 1))
     return on, share, (float(came[0]) + phase) * 1e9 / frequency_hz, _even(came)
+
+
+def _phase(turns: Array) -> float:
+    """Where in its period a beat is: in the middle of all points, or where far more of them are.
+
+    Two beats of one period have their middle where none of them is.
+    """
+    middle = float(np.angle(np.exp(2j * np.pi * turns).sum()) / (2 * np.pi))
+    off = (turns - middle) % 1.0
+    near = np.bincount((off * _PHASES).astype(np.int64) % _PHASES, minlength=_PHASES)
+    width = round(2 * _WINDOW * _PHASES)
+    windows = np.convolve(np.concatenate([near, near[: width - 1]]), np.ones(width), "valid")
+    most = int(np.argmax(windows))
+    if windows[most] <= _FAR_MORE * float(np.count_nonzero(np.minimum(off, 1.0 - off) <= _WINDOW)):
+        return middle
+    here = (off - most / _PHASES) % 1.0 < 2 * _WINDOW
+    return float(np.angle(np.exp(2j * np.pi * turns[here]).sum()) / (2 * np.pi))
 
 
 def _fitted(on_beat: Array, frequency_hz: float) -> float:
