@@ -86,14 +86,16 @@ def test_what_takes_twice_as_long_as_the_baseline_fails_the_session(tmp_path: Pa
         done = run(tmp_path, "--latlab", "--latlab-save-baseline", "b.json")
         assert done.returncode == 0, done.stdout
         assert len(json.loads((tmp_path / "b.json").read_text())["runs"]) == count
-    same = run(tmp_path, "--latlab", "--latlab-baseline", "b.json")
+    same = run(tmp_path, "--latlab", "--latlab-baseline", "b.json", "--latlab-effect", "2%")
     assert same.returncode == 0, same.stdout
     (tmp_path / "test_it.py").write_text(SLEEP.replace("DURATION", "0.006"))
     done = run(tmp_path, "--latlab", "--latlab-baseline", "b.json")
     assert (done.returncode, "test_it.py::test_one: slower" in done.stdout) == (1, True), done.stdout
 
 
-@pytest.mark.parametrize("option", [("-n", "2"), ("--latlab-baseline", "absent.json")])
+@pytest.mark.parametrize(
+    "option", [("-n", "2"), ("--latlab-baseline", "absent.json"), ("--latlab-effect", "much")]
+)
 def test_what_cannot_be_done_is_an_error_of_usage(tmp_path: Path, option: tuple[str, str]) -> None:
     (tmp_path / "test_it.py").write_text(TESTS)
     assert run(tmp_path, "--latlab", *option).returncode == 4

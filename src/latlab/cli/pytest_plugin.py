@@ -162,6 +162,20 @@ class _Stats:
         return getattr(self, name)
 
 
+def _effect(text: str | None) -> float | None:
+    """1% or 0.01 as 0.01, before anything is measured."""
+    if text is None:
+        return None
+    import click
+
+    from latlab.cli.kit.options import EFFECT
+
+    try:
+        return EFFECT.convert(text, None, None)
+    except click.UsageError as error:
+        raise pytest.UsageError(f"--latlab-effect: {error.message}") from None
+
+
 class _Session:
     """The fixture, and what it measured over the session."""
 
@@ -170,6 +184,7 @@ class _Session:
         self.measured: list[Benchmark] = []
         self.lines: list[str] = []
         self.before: Results | None = None
+        self.effect = _effect(config.getoption("--latlab-effect"))
         path = config.getoption("--latlab-baseline")
         if path is not None:  # read before anything is measured
             from latlab import bench
@@ -197,7 +212,6 @@ class _Session:
         if not self.measured:
             return
         from latlab import bench
-        from latlab.cli.bench.options import fraction
         from latlab.errors import LatlabError
         from latlab.reports.bench import ci, text
 
@@ -207,7 +221,7 @@ class _Session:
             judged = bench.compare_results(
                 self.before,
                 now,
-                smallest_effect=fraction(self.config.getoption("--latlab-effect")),
+                smallest_effect=self.effect,
                 alpha=0.05,
                 runs=self.before.runs,
             )
