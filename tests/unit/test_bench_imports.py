@@ -328,3 +328,10 @@ def test_a_damaged_baseline_is_an_input_error(text: str, tmp_path: Path) -> None
     (tmp_path / "b.json").write_text(text)
     with pytest.raises(InputError):
         baseline.read(tmp_path / "b.json")
+
+
+def test_a_baseline_with_a_benchmark_that_was_never_measured_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    path.write_text('{"schema": 1, "kind": "bench-baseline", "runs": [{"at": "a", "tests": {"one": []}}]}')
+    with pytest.raises(InputError, match="a benchmark has no times"):
+        baseline.read(path)

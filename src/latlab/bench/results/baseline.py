@@ -104,6 +104,8 @@ def read(path: Path) -> list[Run]:
         ]
         for run in runs:
             for groups in run.tests.values():
+                if not groups:
+                    raise ValueError("a benchmark has no times")
                 for group in groups:
                     if group.ndim != 1 or len(group) == 0 or not np.isfinite(group).all() or group.min() <= 0:
                         raise ValueError("a time is missing or not above 0")
