@@ -60,9 +60,9 @@ def summary_json(
     for q in QUANTILES:
         values = times if q < _TAIL else tail
         carried = len(values) * (1 - q) >= 1 - 1e-9
-        name = quantile_name(q)
-        summary[name] = max(least, nearest_rank(values, q)) if carried else None
-        least = summary[name] or least
+        key = quantile_name(q)
+        summary[key] = max(least, nearest_rank(values, q)) if carried else None
+        least = summary[key] or least
     summary["max"] = max(least, float(tail.max())) if len(tail) else None
     if mean:
         summary["mean"] = float(times.mean())
