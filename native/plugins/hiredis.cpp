@@ -39,7 +39,7 @@ using latlab::hiredis::Words;
 namespace redis = latlab::hiredis;
 
 constexpr int kWaitMs = 100;  // at most, by messaging_plugin.h
-constexpr timeval kLongest{0, kWaitMs * 1000};
+constexpr timeval kLongest{0, kWaitMs * 1000L};
 constexpr std::chrono::seconds kLastAnswers{2};
 constexpr std::size_t kTogether = 65'536;  // bytes of commands
 
