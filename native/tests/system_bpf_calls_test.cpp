@@ -164,11 +164,11 @@ TEST("slots come out of their store in the order in which they went in, with the
 
 TEST("the kernel's verifier takes each program of what goes in and out") {
   std::optional<Kernel> made;
-  if (!kernel(made)) return;
+  if (!kernel(made) || !made.has_value()) return;
   for (const char* name : {"sock_send_length", "sock_recv_length", "sk_data_ready", "page_fault_user",
                            "page_fault_kernel", "sched_process_fork"}) {
     if (!Kernel::bpf_types().tracepoints.contains(name)) continue;  // of another kernel, or kind of CPU
-    const bool of_socket = std::string(name).starts_with("s") && !std::string(name).starts_with("sched");
+    const bool of_socket = std::string(name).starts_with('s') && !std::string(name).starts_with("sched");
     const Descriptor program(made->load(name, of_socket));
     CHECK(program.get() >= 0);
   }
@@ -176,7 +176,8 @@ TEST("the kernel's verifier takes each program of what goes in and out") {
 
 TEST("what a wanted process sends is in a ring with its first bytes, and a stranger's is not") {
   std::optional<Kernel> made;
-  if (!kernel(made) || !Kernel::bpf_types().tracepoints.contains("sock_send_length")) return;
+  if (!kernel(made) || !made.has_value() || !Kernel::bpf_types().tracepoints.contains("sock_send_length"))
+    return;
   const Descriptor program(made->load("sock_send_length", false));
   const Descriptor attached(bpf::attach(program.get()));
   int ends[2];
