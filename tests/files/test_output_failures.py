@@ -19,6 +19,7 @@ import pytest
 from latlab.cli._main import latlab as root
 from latlab.cli._main import main
 from latlab.cli.kit.output_failures import say_failure
+from latlab.errors import LatlabError
 
 LATLAB = [sys.executable, "-m", "latlab"]
 
@@ -130,6 +131,21 @@ def test_a_result_that_finds_no_room_anywhere_is_told_with_the_remedy(
     code, said = into(full, ["completion", "bash"])
     assert code == 1
     assert said.endswith("the output: No space left on device; free some space, or write elsewhere\n")
+
+
+def test_what_was_said_before_an_error_is_kept_too(
+    full: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        click.echo("a first figure")
+        raise LatlabError("the rest could not be measured")
+
+    monkeypatch.setattr(root, "main", fails)
+    code, said = into(full, [])
+    assert code == 1
+    assert said.startswith("latlab: the rest could not be measured\nlatlab: the output: No space left")
+    (kept,) = tmp_path.glob("latlab-output-*")
+    assert kept.read_text(encoding="utf-8") == "a first figure\n"
 
 
 def test_data_that_finds_no_room_is_not_kept(

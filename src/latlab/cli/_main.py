@@ -100,7 +100,7 @@ def main(arguments: list[str] | None = None) -> None:
         flush_output()  # here, where a failure can still be told
     except LatlabError as error:
         click.echo(f"latlab: {printable(str(error))}", err=True)  # it may name somebody else's file
-        sys.exit(error.exit_code)
+        sys.exit(_flushed(error.exit_code, keep) or error.exit_code)
     except click.NoSuchOption as error:
         command = error.ctx.command_path if error.ctx else "latlab"
         known = [] if error.ctx is None else [
@@ -127,7 +127,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("latlab: interrupted", err=True)
-        sys.exit(130)
+        sys.exit(_flushed(130, keep) or 130)
     except SystemExit as error:
         sys.exit(leave_closed_pipe() if is_closed_pipe(error) else _flushed(error.code, keep))
     except BrokenPipeError:

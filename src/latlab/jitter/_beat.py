@@ -14,7 +14,7 @@ changing rate raises no peak; the p-value counts all frequencies and all subsets
 too. So a peak is a period only if
 
 - enough of its expected beats came, and clearly more than chance would put there;
-- every second, third … of them came as often as the others: else the beat is so many times longer;
+- every second, third … beat came as often as the others: else the true period is a multiple of it;
 - its points follow a clock and not one another, as those of regular intervals do (`_wanders`);
 - it is not a clock's: times that were rounded lie on a grid by themselves (`_resolution`), and where no two
   can be near each other they seldom lie on neighbouring lines (`_apart`);

@@ -242,7 +242,7 @@ def _spent(facts: Facts, role: Role) -> tuple[float, float, float]:
 
 
 def _looks_up(facts: Facts, first: Candidate) -> str | None:
-    """A client's event loop that mostly looks up in vain: it may sleep, or wait for its server."""
+    """A reason to withhold: a client's event loop times out most of the time, and may wait for its server."""
     roles = [facts.roles[index] for index in first.roles]
     if not any(facts.asks & set(role.pids) for role in roles):
         return None

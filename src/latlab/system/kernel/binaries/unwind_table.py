@@ -35,7 +35,7 @@ class UnwindTable:
 
     @classmethod
     def read(cls, path: str) -> Self | None:
-        """None of what is no such file, has no such table, or has gone."""
+        """The table of a file; None where the file is missing, is not ELF, or has no table."""
         try:
             with Path(path).open("rb") as file:
                 start = file.read(64)
