@@ -9,12 +9,16 @@ from latlab.model.schedule import Frame, Source
 from latlab.threads import analyse
 
 
-def test_a_shell_that_became_another_program_has_its_name() -> None:
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [("pigz", "exec pigz"), ("sha512sum", "dd | sha512sum")],  # the second begins like its shell's name
+)
+def test_a_shell_that_became_another_program_has_its_name(name: str, line: str) -> None:
     made = Made()
-    main = made.thread("pigz")
-    made.commands[100] = ("sh", "-c", "exec pigz")
+    main = made.thread(name)
+    made.commands[100] = ("sh", "-c", line)
     made.run(main, 0, 1000)
-    assert found_in(made).limit.name == "pigz"
+    assert found_in(made).limit.name == name
 
 
 def test_code_names_the_function_of_the_program_and_not_of_a_library() -> None:
@@ -103,14 +107,6 @@ def test_samples_without_a_name_count_beside_those_with_one() -> None:
     role = next(one for one in found_in(made).roles if one.name.startswith("presser"))
     assert [(one.function, one.share) for one in role.code] == [("signal_next", 0.05)]
     assert "mostly in" not in found_in(made).limit.sentence
-
-
-def test_a_program_whose_name_begins_like_its_shells_keeps_its_own() -> None:
-    made = Made()
-    main = made.thread("sha512sum")
-    made.commands[100] = ("sh", "-c", "dd | sha512sum")
-    made.run(main, 0, 1000)
-    assert found_in(made).limit.name == "sha512sum"
 
 
 @pytest.mark.parametrize("state", ["idle", "idle in transaction", "COMMIT", "LOCK TABLE waiting"])
