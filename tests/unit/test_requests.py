@@ -190,3 +190,19 @@ def test_who_is_asked_through_its_standard_input_serves_though_it_answered_first
     standard = {(10, 0): "pipe:[1]", (10, 1): "pipe:[2]"}
     found = find_requests(replace(piped, received=received, sent=sent, descriptors=standard))
     assert (found.rows["read"].tolist(), found.rows["sent"].tolist()) == ([25], [40])
+
+
+def test_a_unix_socket_between_the_processes_of_a_server_is_no_connection_of_its_clients() -> None:
+    def through_unix(by: int, at: int) -> Transfers:
+        given = transfers([(at + 20, 5), (at + 40, -3), (at + 60, 5), (at + 70, -3)], [at + 15, at + 55])
+        who = np.array([by, by])
+        ready = {**given.ready, "pid": who, "tid": who, "family": np.array([1, 1])}
+        return replace(given, ready=ready, ends={})
+
+    outside, inside = through_unix(90, 0), through_unix(10, 0)
+    assert len(find_requests(both(outside, inside)).rows) == 2
+    # What it answered at an end that had this address before is not what was asked.
+    before = through_unix(10, -200).ready
+    ready = {key: np.concatenate([before[key], outside.ready[key]]) for key in before}
+    reused = replace(outside, ready=ready)
+    assert len(find_requests(both(reused, inside)).rows) == 2

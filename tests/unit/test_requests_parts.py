@@ -466,11 +466,83 @@ def test_who_has_the_interpreters_lock_is_who_runs_also_where_time_outs_cut_the_
     assert {where for _, where in held} <= {"cruncher in crunch", "cruncher"}
 
 
+def apart(made: Schedule) -> Schedule:
+    """The worker is another process's."""
+    server, worker = made.threads
+    return replace(made, threads=(server, replace(worker, pid=20)))
+
+
 def test_the_output_of_a_child_is_waited_for_and_is_no_answer_that_is_being_sent() -> None:
     reading = (0, State.BLOCKED, Wait.PIPE, Source.THREAD, -1, 100, 900, 1, 0, -1)
-    made = replace(schedule([reading]), objects={0: "pipe:[7]"})
+    made = apart(replace(schedule([reading]), objects={0: "pipe:[7]"}))
     rows = np.array([request(100, 100, 900)], REQUEST)
     calls = {SERVER: (np.array([900]), np.array([True]))}  # what it called next on a socket was the answer
     assert Account(made, rows, ("GET",), calls=calls).of(0) == {("process", "worker"): 800}
     found = Account(made, rows, ("GET",), calls=calls, pipes=frozenset(("pipe:[7]",))).of(0)
     assert found == {("send", "to the client"): 800}
+
+
+@pytest.mark.parametrize("wait", [Wait.POLL, Wait.EVENTFD, Wait.SOCKET])
+def test_a_wait_that_a_thread_of_the_same_process_ends_is_for_what_that_does(wait: Wait) -> None:
+    waiting = (0, State.BLOCKED, wait, Source.THREAD, -1, 110, 300, 1, 5, -1)
+    sleeping = (1, State.BLOCKED, Wait.TIMER, Source.TIMER, -1, 0, 290, -1, -1, -1)
+    running = [interval(0, State.RUNNING, 100, 110, cpu=0), interval(0, State.RUNNING, 300, 320, cpu=0)]
+    seen = schedule([*running, waiting, sleeping, interval(1, State.RUNNING, 290, 320, cpu=1)], ended=320)
+    rows = np.array([request(100, 100, 320)], REQUEST)
+    assert Account(seen, rows, ("GET",)).of(0) == {("running", "server"): 30, ("thread", "worker"): 190}
+    assert Account(seen, rows, ("GET",)).causes(0) == {
+        ("running", "server"): 30,
+        ("timer", ""): 180,
+        ("running", "worker"): 10,
+    }
+    # Of another process it is told what it did; and a network's interrupt may deliver for somebody else.
+    account = Account(apart(seen), rows, ("GET",))
+    assert account.of(0)["process", "worker"] == 190
+    assert account.followed(0) == {("timer", ""): 180, ("running", "worker"): 10}
+    by_network = (*waiting[:3], Source.NETWORK, *waiting[4:])
+    delivered = schedule([*running, by_network, sleeping, interval(1, State.RUNNING, 290, 320)], ended=320)
+    assert Account(delivered, rows, ("GET",)).of(0)["process", "worker"] == 190
+
+
+def test_what_another_process_did_that_was_waited_for_is_told() -> None:
+    def waiting(length: float) -> list[dict[Any, float]]:
+        return [{("process", "helper"): length}] * 20
+
+    said = tail_answer(waiting(900.0), waiting(10.0), followed=[{("timer", "in main"): 890.0}] * 20)
+    assert (said.kind, said.holder) == ("process", "timer (in main)")
+
+
+def test_a_request_that_no_thread_works_on_while_all_idle_does_not_wait_for_a_thread() -> None:
+    ms = 1_000_000
+    idle = (1, State.BLOCKED, Wait.FUTEX, Source.THREAD, -1, 0, 20 * ms, 0, 64, -1)
+    polls = (0, State.BLOCKED, Wait.POLL, Source.TIMER, -1, 2_000, 20 * ms - 3_000, -1, 5, -1)
+    ran = [interval(0, State.RUNNING, 0, 2_000, cpu=0), interval(0, State.RUNNING, 20 * ms - 3_000, 21 * ms)]
+    answers = interval(1, State.RUNNING, 20 * ms, 21 * ms, cpu=1)
+    one = request(1_000, 1_000, 20 * ms + 10_000)
+    one = (*one[:5], WORKER, *one[6:])
+    rows = np.array([one], REQUEST)
+
+    def waited(polled: Any) -> dict[Any, float]:
+        return Account(schedule([*ran, idle, polled, answers], ended=21 * ms), rows, ("GET",)).of(0)
+
+    # Its timer woke the loop, and the loop the worker, as the runtimes of Go and Tokio do.
+    assert waited(polls) == {
+        ("thread", "worker"): 4_000,
+        ("timer", ""): 20 * ms - 5_000,
+        ("running", "worker"): 10_000,
+    }
+    by_network = (*polls[:3], Source.NETWORK, *polls[4:])
+    assert (
+        waited(by_network)["unexplained", "kept by the program while its threads had nothing to do"]
+        == 20 * ms - 5_000
+    )
+    busy = interval(0, State.RUNNING, 2_000, 20 * ms - 3_000, cpu=0)  # the reader works, and hands over late
+    assert set(waited(busy)) == {("thread", "worker"), ("running", "worker")}
+
+
+def test_pages_that_a_computation_touches_first_are_part_of_it_where_neither_decides() -> None:
+    def computing(length: float) -> dict[Any, float]:
+        return {("running", "server in make"): length / 2, ("fault", "pages"): length / 2}
+
+    said = tail_answer([computing(900.0)] * 20, [computing(10.0)] * 20)
+    assert (said.withheld, said.kind, said.where) == ("", "running", "server in make")

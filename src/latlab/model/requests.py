@@ -194,7 +194,8 @@ class TailAnswer:
         candidates: the parts of the difference, the largest first, with their shares.
         behind: of the share, what they spent waiting for somebody who did this: the thread that reads or
             works, the holder of a lock.
-        holder: of a lock, what its holders mostly did meanwhile; "" where that is nothing in particular.
+        holder: of a lock, what its holders mostly did meanwhile; of another process, what its threads did;
+            "" where that is nothing in particular, or wasn't seen.
         common: what the slow requests have in common that median ones have not, the surest first.
     """
 

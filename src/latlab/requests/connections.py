@@ -90,7 +90,7 @@ class _Connection:
 
 def find_requests(transfers: Transfers) -> Found:
     """Pair what came in with what went out, connection by connection."""
-    sockets, times, tellers, inner = _arrivals_of(transfers)
+    sockets, times, tellers, inner, own = _arrivals_of(transfers)
     ready, told_by = _by_socket(sockets, times, times), _by_socket(sockets, times, tellers)
     within = _by_socket(sockets, times, inner)
     lives = Lives(transfers.lives)
@@ -107,7 +107,12 @@ def find_requests(transfers: Transfers) -> Found:
                 if over is None and number < len(parts) - 1:  # the next one at this address has begun by then
                     over = parts[number + 1].calls[0].arrived_ns
                 serving.append((sk, one, name, over))
-    outer = [one for one in serving if not _from_within(within.get(one[0], _NONE))]
+    outer = [
+        one
+        for one in serving
+        if not _from_within(within.get(one[0], _NONE))
+        and not _asked_within(one[1], ready.get(one[0], _NONE), own.get(one[0], _NONE))
+    ]
     rows: list[tuple[Any, ...]] = []
     names: list[str] = []
     kinds: dict[str, int] = {}
@@ -186,20 +191,36 @@ def _from_within(inner: Array) -> bool:
     return bool(len(inner) and inner.mean() > 1 / 2)
 
 
-def _arrivals_of(transfers: Transfers) -> tuple[Array, Array, Array, Array]:
+def _asked_within(one: _Connection, others: Array, own: Array) -> bool:
+    """Whether observed processes put most of it into a unix socket, from before its first call to its last.
+
+    What they did at other times is what they answered at the other end of a connection at the same address.
+    """
+    first, last = one.calls[0].time_ns, one.calls[-1].time_ns
+
+    def while_it_was(times: Array) -> int:
+        low, high = np.searchsorted(times, [first, last], side="right")
+        return int(high - low) + int(low > 0)
+
+    return len(own) > 0 and while_it_was(own) > while_it_was(others)
+
+
+def _arrivals_of(transfers: Transfers) -> tuple[Array, Array, Array, Array, dict[int, Array]]:
     """The sockets and times of arrivals, who sent, and if that is observed.
 
-    Without what observed processes put into unix sockets: that is an answer, in the client's end, whose
-    address may become another connection's.
+    Without what observed processes put into unix sockets, which stands by itself: mostly it is an answer, in
+    the client's end, whose address may become another connection's.
     """
     ready = transfers.ready
-    own, kept = np.zeros(len(ready["time_ns"]), bool), np.ones(len(ready["time_ns"]), bool)
+    sockets, times = ready["skaddr"], ready["time_ns"]
+    own, unix = (np.zeros(len(times), bool) for _ in range(2))
     if "pid" in ready:
         own = np.isin(ready["pid"], np.fromiter(transfers.pids, np.int64))
     if "family" in ready:
-        kept = ~(own & (ready["family"] == _UNIX))
-    tellers = ready["tid"] if "tid" in ready else np.full(len(kept), -1)
-    return ready["skaddr"][kept], ready["time_ns"][kept], tellers[kept], own[kept]
+        unix = own & (ready["family"] == _UNIX)
+    tellers = ready["tid"] if "tid" in ready else np.full(len(times), -1)
+    by_own = _by_socket(sockets[unix], times[unix], times[unix])
+    return sockets[~unix], times[~unix], tellers[~unix], own[~unix], by_own
 
 
 def _is_here(transfers: Transfers, one: _Connection) -> bool:

@@ -39,10 +39,12 @@ _DEEPEST = 16  # who waits for who waits for a lock
 _MOST_SPANS = 300  # of one request's timeline
 _TO_CLIENT = "to the client"
 _BY_LOOP = "what the event loop waited for"
+_KEPT = "kept by the program while its threads had nothing to do"
 _LOOPS_TIMER = "a timer of the event loop"
 _LOOPS = (Wait.POLL, Wait.TIMER)
 _PLACED = ("lock", "disk", "timer", "process")  # kinds of waits that have a place in the code
 _IDLE_READING = (Wait.POLL, Wait.SOCKET, Wait.PIPE)
+_FOR_OTHERS = (Wait.PIPE, Wait.SOCKET, Wait.CHILD, Wait.POLL, Wait.EVENTFD)
 _IDLE = (Wait.POLL, Wait.FUTEX, Wait.EVENTFD, Wait.PIPE, Wait.SOCKET)
 
 
@@ -91,6 +93,7 @@ class Account:
         self._which = NOBODY  # the request that is taken apart
         self._ahead: dict[int, int] = {}  # others that it waits behind, and for how long
         self._locks: list[tuple[int, int, int]] = []  # of the last request: who let go, and when
+        self._elsewhere: list[tuple[int, int, int]] = []  # likewise: whose answer it waited for
 
     def of(self, index: int) -> Spent:
         """Nanoseconds of each part of one request; they sum to its time."""
@@ -103,6 +106,14 @@ class Account:
         found: Spent = {}
         for holder, begin, end in list(self._locks):
             self._held(found, holder, begin, end, _DEEPEST)
+        return found
+
+    def followed(self, index: int) -> Spent:
+        """What threads of other processes did for which a request waited, while it waited."""
+        self.of(index)
+        found: Spent = {}
+        for thread, begin, end in list(self._elsewhere):
+            self._held(found, thread, begin, end, 0)
         return found
 
     def _held(self, found: Spent, holder: int, begin: int, end: int, deep: int) -> None:
@@ -141,7 +152,7 @@ class Account:
 
     def _apart(self, index: int) -> Spent:
         spent: Spent = {}
-        self._locks, self._ahead, self._which = [], {}, index
+        self._locks, self._elsewhere, self._ahead, self._which = [], [], {}, index
         request, done_before = self._requests[index], int(self._before[index])
         arrived, read = int(request["arrived"]), int(request["read"])
         answered, sent = int(request["answered"]), int(request["sent"])
@@ -152,13 +163,63 @@ class Account:
         if sender != reader and sender >= 0:
             begun = self._taken_up(sender, read, answered, done_before)
             self._lane = self._numbered(sender)
-            if self._behind:
-                self._meanwhile(spent, sender, read, begun)
-            else:
-                self._add(spent, "thread", self._name(sender), begun - read)
+            self._for_a_thread(spent, reader, sender, read, begun)
         self._working(spent, sender if sender >= 0 else reader, begun, answered)
         self._add(spent, "send", _TO_CLIENT, sent - answered)
         return spent
+
+    def _for_a_thread(self, spent: Spent, reader: int, sender: int, read: int, begun: int) -> None:
+        """From its reading until another thread took it up.
+
+        While that one and the reader idle, for longer than handing it over takes, no thread was lacking: the
+        program kept it. What for, is known where a timer woke the thread, or one that woke it at once.
+        """
+        kept: list[tuple[int, int]] = []
+        last = None
+        for row, since, ns in self._cut(sender, read, begun):
+            if row["state"] == State.BLOCKED and int(row["wait"]) in (*_IDLE, Wait.TIMER):
+                kept += self._idle(reader, since, since + ns) if ns > _AGAIN_NS else []
+                last = row
+        if sum(end - begin for begin, end in kept) < (begun - read) / 2 or last is None:
+            kept = []
+        at = read
+        for begin, end in [*kept, (begun, begun)]:
+            if self._behind:
+                self._meanwhile(spent, sender, at, begin)
+            else:
+                self._add(spent, "thread", self._name(sender), begin - at)
+            if last is not None and self._woken_by_timer(last):
+                self._add(spent, "timer", "", end - begin)
+            else:
+                self._add(spent, "unexplained", _KEPT, end - begin)
+            at = end
+
+    def _idle(self, thread: int, begin: int, end: int) -> list[tuple[int, int]]:
+        """When a thread waited for work in this stretch; all of it where nothing is known of the thread."""
+        found, known = [], 0
+        for row, since, ns in self._cut(thread, begin, end):
+            known += ns
+            if row["state"] == State.BLOCKED and int(row["wait"]) in (*_IDLE, Wait.TIMER):
+                found.append((since, since + ns))
+        return found if known else [(begin, end)]
+
+    def _woken_by_timer(self, row: Any) -> bool:
+        """Whether a timer ended a wait, or the wait of who ended it, a thread of its process, just before.
+
+        That is how runtimes with threads of their own go on (Go's, Tokio's): who looks after the timers hands
+        what is due to another thread.
+        """
+        for _ in range(_DEEPEST):
+            if row["source"] == Source.TIMER:
+                return True
+            if not self._of_its_own(row):
+                return False
+            waits = self._rows[int(row["waker"])]
+            waits = waits[(waits["state"] == State.BLOCKED) & (waits["end"] <= row["end"])]
+            if not len(waits) or int(row["end"]) - int(waits["end"][-1]) > _AGAIN_NS:
+                return False
+            row = waits[-1]
+        return False
 
     def timeline(self, index: int) -> tuple[tuple[RequestSpan, ...], tuple[RequestWake, ...]]:
         """The parts of one request in their order, and who woke the threads that served it."""
@@ -297,7 +358,7 @@ class Account:
             if row["state"] in (State.RUNNING, State.RUNNABLE) and self._which != NOBODY:
                 self._shared(spent, index, row, since, ns, on)
             elif polls and row["state"] == State.BLOCKED and self._for_many(row, on):
-                self._add(spent, *on, ns)
+                self._waits(spent, *on, self._whom(on[0], waits[-1]), since, ns)
             else:
                 self._account(spent, row, since, ns)
         self._add(spent, "unexplained", "", end - begin - known)
@@ -335,7 +396,7 @@ class Account:
         polled = row["wait"] == Wait.POLL or (
             row["wait"] == Wait.TIMER and on[0] == "process" and int(row["object"]) >= 0
         )
-        return polled and self._wait(row)[0] in ("process", "timer")
+        return polled and self._wait(row)[0] in ("process", "thread", "timer")
 
     def _unseen(self) -> tuple[PartKind, str]:
         """What a request waited for that others overtook, in a loop that was never idle meanwhile."""
@@ -416,9 +477,32 @@ class Account:
             kind, where = self._wait(row)
             if kind == "lock" and (holder := self._holder(row, begin, begin + ns)) >= 0:
                 self._locks.append((holder, begin, begin + ns))
-            self._add(spent, kind, where, ns)
+            self._waits(spent, kind, where, self._whom(kind, row), begin, ns)
         else:
             self._add(spent, "unexplained", "events were lost", ns)
+
+    def _whom(self, kind: PartKind, row: Any) -> int:
+        """The thread that ended a wait for another thread, or for another process; -1: not known."""
+        if kind not in ("thread", "process") or row["wait"] == Wait.STOPPED:
+            return -1
+        return int(row["waker"])
+
+    def _waits(self, spent: Spent, kind: PartKind, where: str, whom: int, begin: int, ns: int) -> None:
+        """Waiting, for what a thread does meanwhile where it waits for one."""
+        if kind == "process" and whom >= 0:
+            self._elsewhere.append((whom, begin, begin + ns))
+        if kind == "thread" and whom >= 0 and self._behind:
+            self._meanwhile(spent, whom, begin, begin + ns)
+        else:
+            self._add(spent, kind, where, ns)
+
+    def _of_its_own(self, row: Any) -> bool:
+        """Whether a thread of the same process ended a wait by itself, such as one that a loop gave work."""
+        waker, own = int(row["waker"]), self._schedule.threads[int(row["thread"])]
+        if waker < 0 or row["source"] != Source.THREAD:
+            return False
+        other = self._schedule.threads[waker]
+        return other.pid == own.pid and other.tid not in self._clients
 
     def _wait(self, row: Any) -> tuple[PartKind, str]:
         """The part that a wait is, and its place: what was waited for, and in which function."""
@@ -457,7 +541,9 @@ class Account:
         sends = wait == Wait.SOCKET or (wait == Wait.PIPE and thing in self._pipes)
         if sends and self._answers(row):
             return "send", _TO_CLIENT
-        if wait in (Wait.PIPE, Wait.SOCKET, Wait.CHILD, Wait.POLL, Wait.EVENTFD):
+        if wait in _FOR_OTHERS and self._of_its_own(row):
+            return "thread", woke
+        if wait in _FOR_OTHERS:
             return "process", woke or ("" if thing.startswith("anon_inode:") else thing)  # of many, no name
         if source == Source.DISK:
             return "disk", thing

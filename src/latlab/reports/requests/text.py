@@ -73,13 +73,20 @@ def finding(found: Requests) -> str:
         return f"{whole} Cannot tell what makes the slow requests slow: {said.withheld}{_nearest(found)}."
     where = f" ({said.where})" if said.where else ""
     behind = ", preempted meanwhile, or behind another request that does so" if said.behind > _BEHIND else ""
-    holder = f" {_held(said.holder)}" if said.holder else ""
+    held = _did if said.kind == "process" else _held
+    holder = f" {held(said.holder)}" if said.holder else ""
     counts = f"{said.slow} of {plural(said.of_slow, 'slow request')}, and {said.median} of {said.of_median}"
     return (
         f"The slow requests take {duration(said.extra_ns)} longer than the median ones, and spend "
         f"{share(min(1.0, said.share), digits=0)} of that {SAYS[said.kind]}{where}{behind}: so do {counts} "
         f"median ones.{holder} {whole}"
     )
+
+
+def _did(holder: str) -> str:
+    """What the process did that was waited for."""
+    kind, space, where = holder.partition(" ")
+    return f"That process was {SAYS[cast('PartKind', kind)]}{space}{where} meanwhile."
 
 
 def _held(holder: str) -> str:

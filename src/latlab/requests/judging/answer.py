@@ -38,25 +38,29 @@ def tail_answer(
     median_causes: Sequence[Spent] = (),
     common: Sequence[CommonTrait] = (),
     held: Sequence[Spent] = (),
+    followed: Sequence[Spent] = (),
 ) -> TailAnswer:
     """Which part makes the slow requests longer than the median ones; withheld where no single one does.
 
     Args:
         tail, median: the parts of each request. tail_causes, median_causes: likewise, by `Account.causes`.
-        common: what the slow ones have in common. held: of the slow ones, by `Account.held`.
+        common: what the slow ones have in common. held, followed: of the slow ones, by
+            `Account.held` and `Account.followed`.
     """
     tail, median, tail_causes, median_causes = (
         [_unobserved(one) for one in group] for group in (tail, median, tail_causes, median_causes)
     )
-    answer = replace(_judged(tail, median), common=tuple(common))
+    answer = replace(_whole(tail, median), common=tuple(common))
     if not answer.of_slow:
         return answer
-    caused = _judged(tail_causes, median_causes) if tail_causes else answer
+    caused = _whole(tail_causes, median_causes) if tail_causes else answer
     large = _made(answer, caused, common)
     if large is not None:
         return large
     if answer.kind == "lock" and not answer.withheld:
         return replace(answer, holder=_holder(held))
+    if answer.kind == "process" and not answer.withheld:
+        return replace(answer, holder=_holder(followed))
     if tail_causes and (answer.withheld or answer.kind in _BEHIND):
         # What they wait for behind others is the same thing as what these others do: it has one name.
         enough = caused.kind != "running" or _computes(tail_causes, median_causes)
@@ -120,6 +124,24 @@ def _made(answer: TailAnswer, caused: TailAnswer, common: Sequence[CommonTrait])
         slow=size.slow, of_slow=size.of_slow, median=size.median, of_median=size.of_median,
         p_value=size.p_value,
     )  # fmt: skip
+
+
+def _whole(tail: Sequence[Spent], median: Sequence[Spent]) -> TailAnswer:
+    """As `_judged`; where nothing decides, pages that were touched first are part of what touched them."""
+    answer = _judged(tail, median)
+    if not answer.withheld or not any(kind == "fault" for kind, _ in answer.candidates):
+        return answer
+    computed = _judged([_with_faults(one) for one in tail], [_with_faults(one) for one in median])
+    return computed if not computed.withheld and computed.kind == "running" else answer
+
+
+def _with_faults(one: Spent) -> Spent:
+    """Pages that a running thread touched first are told by their usual price: it is time in which it ran."""
+    found: Spent = {}
+    for (kind, where), ns in one.items():
+        key: tuple[PartKind, str] = ("running", "") if kind == "fault" and where else (kind, where)
+        found[key] = found.get(key, 0.0) + ns
+    return found
 
 
 def _judged(tail: Sequence[Spent], median: Sequence[Spent]) -> TailAnswer:

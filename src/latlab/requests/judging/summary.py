@@ -86,8 +86,10 @@ def summarise(
             rows, [which[at] for at in long], usual, ([which_apart[at] for at in long], median), found.kinds,
             found.connections, account.cpu_of,
         )  # fmt: skip
-        causes, held = ([one(index) for index in which] for one in (account.causes, account.held))
-        return tail_answer(which_apart, median, causes, median_causes, common, held)
+        causes, held, followed = (
+            [one(index) for index in which] for one in (account.causes, account.held, account.followed)
+        )
+        return tail_answer(which_apart, median, causes, median_causes, common, held, followed)
 
     answer = judged(slow if len(slow) >= _FEWEST_SLOW else order[-_FEWEST_SLOW:].tolist())
     if len(order) >= _MANY:
