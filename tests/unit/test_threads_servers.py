@@ -102,3 +102,22 @@ def test_a_client_that_looks_up_and_is_woken_now_and_then_is_not_told_to_sleep()
         made.run(client, at + 95, at + 100)
     assert found_in(made).limit.kind is LimitKind.TIMER
     assert analyse(made.schedule(), asks=frozenset({100})).limit.kind is LimitKind.UNKNOWN
+
+
+def test_a_client_that_is_owed_an_answer_waits_for_the_program_that_owes_it() -> None:
+    limit = analyse(ticking(SEVERAL).schedule(), asks=frozenset({100}), answers={100: "database"}).limit
+    assert (limit.kind, limit.name) == (LimitKind.PROCESS, "database")
+
+
+def test_a_client_that_goes_on_by_itself_is_told_to_sleep() -> None:
+    asks = frozenset({100})
+    limit = analyse(ticking(SEVERAL).schedule(), asks=asks, paces=asks).limit
+    assert (limit.kind, limit.name) == (LimitKind.TIMER, "server")
+
+
+def test_a_client_that_nothing_wakes_and_that_has_asked_waits_for_that_program() -> None:
+    made = Made()
+    made.wait(made.thread("client"), 0, 1000, source=Source.UNKNOWN, on=Wait.POLL, item=-1)
+    limit = analyse(made.schedule(), asks=frozenset({100}), answers={100: "database"}).limit
+    assert (limit.kind, limit.name) == (LimitKind.PROCESS, "database")
+    assert any("database" in line for line in limit.evidence)

@@ -105,7 +105,9 @@ def local_sockets(root: Path = Path("/proc/net")) -> Mapping[int, str]:
     return names
 
 
-def local_peers(objects: Mapping[int, str], servers: Mapping[int, str]) -> dict[int, str]:
+def local_peers(
+    objects: Mapping[int, str], servers: Mapping[int, str] | Mapping[object, str]
+) -> dict[int, str]:
     """Which of these objects are connections to a server on this machine: its name for each.
 
     Args:

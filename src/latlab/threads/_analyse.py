@@ -55,6 +55,8 @@ def analyse(
     labels: Mapping[int, str] | None = None,
     asks: frozenset[int] = frozenset(),
     serve: frozenset[int] = frozenset(),
+    answers: Mapping[int, str] | None = None,
+    paces: frozenset[int] = frozenset(),
 ) -> ThreadFindings:
     """What limits, and what its threads do.
 
@@ -66,6 +68,8 @@ def analyse(
         peers: of a socket's object the process at its other end, where known.
         labels: of a thread's id the name of what it does, where its queues tell.
         asks: processes that are connected to another program. serve: those that it is connected to.
+        answers: of processes that look up with a time-out, and wait for an answer, the program that owes it.
+        paces: of processes that look up those that wait for a time of their own.
     """
     schedule = latest(schedule)
     tracks = tracks_of(schedule)
@@ -132,6 +136,8 @@ def analyse(
             frozenset(track.thread for track in tracks if by_even_sleeps(track)),
             asks,
             serve,
+            answers or {},
+            paces,
         )
     )
     # Their threads are made up: no other part of the answer knows them.

@@ -20,7 +20,18 @@ from latlab.threads._locks import Word
 from latlab.threads._path import Piece
 from latlab.threads.goroutines.roles import Goroutines
 
-__all__ = ["IDLE", "LEAST", "Array", "Candidate", "Facts", "by_turns", "candidates_of", "crowd", "crowded"]
+__all__ = [
+    "IDLE",
+    "LEAST",
+    "Array",
+    "Candidate",
+    "Facts",
+    "awaits",
+    "by_turns",
+    "candidates_of",
+    "crowd",
+    "crowded",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -53,6 +64,8 @@ class Facts:
         asks: processes that are connected to another program. serve: those that it is connected to.
         goroutines: what is known of the roles that are some.
         naps: threads that sleep for one length, however long they work.
+        answers: of processes that look up, and wait for an answer, the program that owes it. paces: processes
+            that look up, and wait for a time of their own.
     """
 
     schedule: Schedule
@@ -71,6 +84,8 @@ class Facts:
     naps: frozenset[int] = frozenset()
     asks: frozenset[int] = frozenset()
     serve: frozenset[int] = frozenset()
+    answers: Mapping[int, str] = field(default_factory=dict)
+    paces: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -128,7 +143,9 @@ def candidates_of(facts: Facts) -> list[Candidate]:
         blocks = blame.share(Cause.TIMER, role.threads) + worked.get(index, 0.0)
         if not blocks.sum() > 0.01 * total:
             continue
-        if _waits_for_work(facts, role, serving):
+        if awaits(facts, role):
+            found.append(_owing(facts, role, blocks))
+        elif _waits_for_work(facts, role, serving):
             found.append(Candidate(LimitKind.LOAD, "load", blocks, (index,)))
         elif not facts.own & set(role.pids) and _kind_of(facts, role) is LimitKind.PROCESS:
             found.append(Candidate(LimitKind.PROCESS, role.name, blocks, (index,)))
@@ -213,7 +230,29 @@ def _waits_for_work(facts: Facts, role: Role, serving: bool) -> bool:
     if serving and facts.own & set(role.pids):
         return role.running < LEAST and vain >= _VAIN * slept
     looks = sum(one.looks for one in members)
-    return role.running < IDLE and looks >= _ALL_VAIN * slept and bool(facts.asks & set(role.pids))
+    asks = facts.asks - facts.paces
+    return role.running < IDLE and looks >= _ALL_VAIN * slept and bool(asks & set(role.pids))
+
+
+def awaits(facts: Facts, role: Role) -> bool:
+    """Whether its event loop mostly looks up in vain, and what comes next is an answer."""
+    members = [facts.times[thread] for thread in role.threads]
+    looks, slept = sum(one.looks for one in members), sum(one.timer for one in members)
+    return looks >= _VAIN * slept and any(pid in facts.answers for pid in role.pids)
+
+
+def _owing(facts: Facts, role: Role, blocks: Array) -> Candidate:
+    """Who owes the answer: the busiest of its roles that was seen, or the program."""
+    seen = [
+        index
+        for index, one in enumerate(facts.roles)
+        if facts.serve & set(one.pids) and not facts.own & set(one.pids)
+    ]
+    if not seen:
+        name = next(facts.answers[pid] for pid in role.pids if pid in facts.answers)
+        return Candidate(LimitKind.PROCESS, name, blocks)
+    best = max(seen, key=lambda index: sum(facts.times[one].running for one in facts.roles[index].threads))
+    return Candidate(LimitKind.PROCESS, facts.roles[best].name, blocks, (best,))
 
 
 def _merged(found: Sequence[Candidate]) -> list[Candidate]:

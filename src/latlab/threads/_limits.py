@@ -1,4 +1,7 @@
-"""A candidate as a limit: its name, its sentence, and what it rests on."""
+"""A candidate as a limit: its name, its sentence, and what it rests on.
+
+Over 400 lines: one function a kind of limit, which share how roles are told.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,17 @@ from latlab.threads._code import coroutine_of, hottest, own_function, spin_lock,
 from latlab.threads._edges import busy_of
 from latlab.words import share
 
-__all__ = ["counted", "described", "late_of", "load_of", "lock_of", "mutex_of", "none_told", "spun_lock"]
+__all__ = [
+    "counted",
+    "described",
+    "late_of",
+    "load_of",
+    "lock_of",
+    "mutex_of",
+    "none_told",
+    "owed_by",
+    "spun_lock",
+]
 
 _SURE_LOCK = 0.95  # of the resampled blocks, of a lock that no stack tells
 _LOCK = 0.35
@@ -387,4 +400,18 @@ def load_of(facts: Facts, why: str, part: float, confidence: float) -> Limit:
 def none_told(why: str, *more: str) -> Limit:
     return Limit(
         LimitKind.UNKNOWN, "", 0.0, 0.0, said(ThreadFinding.UNKNOWN, why=why), more, (), (why, *more)
+    )
+
+
+def owed_by(name: str) -> Limit:
+    """The program that has had a request and did nothing for who asks in all of the time."""
+    return Limit(
+        LimitKind.PROCESS,
+        name,
+        1 - 3 / _RESAMPLES,
+        1.0,
+        said(ThreadFinding.PROCESS, name=name, part=1.0),
+        (said(ThreadEvidence.OWES, name=name),),
+        (),
+        (said(ThreadReason.ASK_THE_OTHER),),
     )

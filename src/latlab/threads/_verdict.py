@@ -27,6 +27,7 @@ from latlab.threads._limits import (
     lock_of,
     mutex_of,
     none_told,
+    owed_by,
     spun_lock,
 )
 from latlab.words import share
@@ -68,6 +69,9 @@ def judge(facts: Facts) -> Limit:
         if working > IDLE:
             return none_told(said(ThreadReason.NO_WAIT_ENDED))
         if facts.asks & facts.own and not facts.listens & facts.own:
+            owing = sorted({facts.answers[pid] for pid in facts.own if pid in facts.answers})
+            if len(owing) == 1:
+                return owed_by(owing[0])
             return none_told(said(ThreadReason.NO_ANSWER), said(ThreadReason.ASK_THE_OTHER))
         return load_of(facts, said(ThreadReason.NOTHING_DONE), 1.0, 1.0)
     unseen = float(blame.share(Cause.UNSEEN).sum()) / total
@@ -124,7 +128,7 @@ def judge(facts: Facts) -> Limit:
         alike = _alike_asleep(facts, first)
         if alike is not None:
             return _withheld(facts, candidates, alike)
-    if first.kind in (LimitKind.THREAD, LimitKind.PROCESS):
+    if first.kind in (LimitKind.THREAD, LimitKind.PROCESS) and first.roles:
         alike = (
             _alike(facts, first)
             or _locked(facts, first, total)
@@ -244,7 +248,7 @@ def _spent(facts: Facts, role: Role) -> tuple[float, float, float]:
 def _looks_up(facts: Facts, first: Candidate) -> str | None:
     """A reason to withhold: a client's event loop times out most of the time, and may wait for its server."""
     roles = [facts.roles[index] for index in first.roles]
-    if not any(facts.asks & set(role.pids) for role in roles):
+    if not any((facts.asks - facts.paces) & set(role.pids) for role in roles):
         return None
     members = [facts.times[thread] for role in roles for thread in role.threads]
     slept, looks = sum(one.timer for one in members), sum(one.looks for one in members)

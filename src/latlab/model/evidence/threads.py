@@ -47,6 +47,7 @@ class ThreadEvidence(Kind):
     ROLE_RAN = "{who} ran {running:share} of the time, runnable {runnable:share}"
     BLOCKED = "{who} was blocked {part:share} of the time on: {on}"
     ALL_USED = "all its threads together used {cpus:.2f} CPUs"
+    OWES = "something was sent to {name}, and nothing came back"
     DEPENDED = "progress depended on {listed}"
 
 

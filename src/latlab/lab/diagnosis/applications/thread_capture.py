@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from latlab.errors import InputError, UnavailableError
 from latlab.lab.diagnosis.applications.application import Observed, Place
+from latlab.lab.diagnosis.applications.connections import Asked, asked_of, behind, listening, servers, whom
 from latlab.lab.diagnosis.applications.queue_recording import (
     QueueRecording,
     QueueRun,
@@ -26,7 +25,7 @@ from latlab.model.schedule import Schedule
 from latlab.model.threads import Limit, LimitKind
 from latlab.queues import applications, injected
 from latlab.system.scratch import scratch
-from latlab.words import duration, printable
+from latlab.words import duration
 
 if TYPE_CHECKING:
     from latlab.schedule import Transfers
@@ -59,7 +58,7 @@ class _Watch:
         """Whether it publishes queues, which tell more than its threads."""
         if self.looks and time.monotonic() > self.begin + self.looks[0]:
             del self.looks[0]
-            doors, clients, asks = _listening(self.pid)
+            doors, clients, asks = listening(self.pid)
             self.doors |= doors
             self.clients |= clients
             for one, ports in asks.items():
@@ -99,7 +98,7 @@ def capture_of_pid(pid: int, seconds: float, place: Place, method: str = "auto")
         moved,
         lambda keep: capture_pids([pid], seconds, stop=watch, transfers=keep, method=method),
     )
-    return replace(_analysed(schedule, watch, None, place), requests=_requests(moved, schedule))
+    return replace(_analysed(schedule, watch, None, place, moved), requests=_requests(moved, schedule))
 
 
 def capture_of_command(
@@ -142,7 +141,7 @@ def capture_of_command(
             place.tell("it publishes its queues: observing these")
             return by_queues(recording.until_end_of(given_up.process))
         queues = recording.finished(schedule.exit_code)
-    return replace(_analysed(schedule, watch, queues, place), requests=_requests(moved, schedule))
+    return replace(_analysed(schedule, watch, queues, place, moved), requests=_requests(moved, schedule))
 
 
 def _with_transfers(
@@ -168,17 +167,21 @@ def _requests(moved: Sequence[Transfers], schedule: Schedule) -> Requests | None
     return found if found.requests >= _LEAST_REQUESTS else None
 
 
-def _analysed(schedule: Schedule, watch: _Watch, queues: QueueRun | None, place: Place) -> Observed:
+def _analysed(
+    schedule: Schedule, watch: _Watch, queues: QueueRun | None, place: Place, moved: Sequence[Transfers]
+) -> Observed:
     from latlab.schedule.sockets import local_peers
     from latlab.threads import analyse
 
     place.tell("analysing what its threads did")
     pid = watch.pid
     labels = {} if queues is None else _labels(queues.watched.observation)
+    asked = asked_of(schedule, moved[0], watch.asks.keys() - watch.listens) if moved else Asked()
     found = analyse(
         schedule, root=pid, own=_own(pid), listens=watch.listens, labels=labels, asks=frozenset(watch.asks),
-        serve=_behind(set().union(*watch.asks.values())),
-        peers=local_peers(schedule.objects, _servers({thread.pid for thread in schedule.threads})),
+        serve=behind(set().union(*watch.asks.values())),
+        peers=local_peers(schedule.objects, servers({thread.pid for thread in schedule.threads})),
+        answers=whom(watch.asks, asked.answers), paces=asked.paces,
     )  # fmt: skip
     if watch.missed:
         found = replace(found, limit=_too_short(found.limit, schedule.seconds))
@@ -229,86 +232,3 @@ def _own(pid: int | None) -> frozenset[int] | None:
     from latlab.schedule.tree import tree_of
 
     return frozenset((pid, *tree_of([pid])))
-
-
-def _servers(observed: set[int]) -> dict[int, str]:
-    """Port -> name of the process that listens there, of programs that were not observed."""
-    import psutil
-
-    found: dict[int, str] = {}
-    try:
-        connections = psutil.net_connections(kind="tcp")
-    except psutil.Error:  # another user's are not to be seen
-        return found
-    for one in connections:
-        if one.status != psutil.CONN_LISTEN or not one.pid or one.pid in observed:
-            continue
-        try:
-            found[one.laddr.port] = printable(psutil.Process(one.pid).name())
-        except psutil.Error:
-            continue  # it has ended
-    return found
-
-
-def _takes_datagrams(connection: Any) -> bool:
-    """Whether anybody may send to it: bound to a port, or to a file, and connected to nobody."""
-    if connection.type != socket.SOCK_DGRAM or connection.raddr or not connection.laddr:
-        return False
-    return bool(getattr(connection.laddr, "port", connection.laddr))
-
-
-def _behind(doors: set[object]) -> frozenset[int]:
-    """The programs that hold these doors, with what they have started."""
-    import psutil
-
-    found: set[int] = set()
-    try:
-        connections = psutil.net_connections(kind="all") if doors else []
-    except psutil.Error:  # another user's are not to be seen
-        return frozenset()
-    for one in connections:
-        listens = one.status == psutil.CONN_LISTEN or one.family == socket.AF_UNIX
-        if one.pid and listens and getattr(one.laddr, "port", one.laddr) in doors:
-            found.add(one.pid)
-            with contextlib.suppress(psutil.Error):  # it has ended
-                found |= {child.pid for child in psutil.Process(one.pid).children(recursive=True)}
-    return frozenset(found)
-
-
-def _listening(pid: int | None) -> tuple[set[int], set[int], dict[int, set[object]]]:
-    """Processes that hold a door for connections, those that are clients at one of these, and at which doors
-    of other programs each is a client.
-    """
-    import psutil
-
-    from latlab.schedule.sockets import doors_asked
-
-    found: dict[int, set[object]] = {}
-    ends: dict[int, set[tuple[object, object]]] = {}
-    asks: dict[int, set[object]] = {}
-    by_file: set[int] = set()
-    try:
-        root = psutil.Process(pid)
-        family = [*([root] if pid is not None else []), *root.children(recursive=True)]
-    except psutil.Error:
-        return set(), set(), {}
-    for one in family:
-        try:
-            connections = one.net_connections(kind="all")
-        except psutil.Error:
-            continue  # it has ended
-        for connection in connections:
-            if connection.status == psutil.CONN_LISTEN or _takes_datagrams(connection):
-                found.setdefault(one.pid, set()).add(getattr(connection.laddr, "port", connection.laddr))
-            elif connection.raddr:
-                near = getattr(connection.laddr, "port", connection.laddr)
-                far = getattr(connection.raddr, "port", connection.raddr)
-                ends.setdefault(one.pid, set()).add((near, far))
-            elif connection.family == socket.AF_UNIX and not connection.laddr and one.pid not in by_file:
-                by_file.add(one.pid)
-                asks.setdefault(one.pid, set()).update(doors_asked(one.pid))
-    doors = set().union(*found.values()) if found else set()
-    for one_pid, pairs in ends.items():  # without those who came in by one of these doors
-        asks.setdefault(one_pid, set()).update(far for near, far in pairs if near not in doors)
-    clients = {one for one, ports in asks.items() if ports & doors}
-    return set(found), clients, {one: ports - doors for one, ports in asks.items() if ports - doors}
