@@ -92,13 +92,24 @@ def running(commands: tuple[str, ...], folder: Path) -> Iterator[list[int]]:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
+def _set_up(command: str, folder: Path) -> str:
+    """What it said where it failed, again and again: the server of the case before may not have ended yet."""
+    for _ in range(_TRIES):
+        done = subprocess.run(
+            ["sh", "-c", _ported(command)], cwd=folder, env=_environment(), capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        if not done.returncode:
+            return ""
+        time.sleep(3)
+    return f"not set up: {done.stderr[-300:]}"
+
+
 def diagnosed(case: Real, folder: Path, seconds: float) -> tuple[str, int, dict[str, Any]]:
     """What was said of it: right, wrong or withheld."""
     words = [sys.executable, "-m", "latlab", "diagnose", "--no-forecast", "--json", "--seconds", str(seconds)]
-    if case.setup:
-        subprocess.run(
-            ["sh", "-c", _ported(case.setup)], cwd=folder, env=_environment(), check=True, capture_output=True
-        )
+    if case.setup and (said := _set_up(case.setup, folder)):
+        return "error", 1, {"limit": {"kind": "error", "name": "", "confidence": 0}, "sentence": said}
     with running(case.beside, folder) as pids:
         if case.pid:
             done = subprocess.run(["sh", "-c", _ported(case.pid)], cwd=folder, env=_environment(), capture_output=True, text=True, check=False)  # fmt: skip
