@@ -12,8 +12,8 @@ from benchmarks.any_program_real_cases import Real
 __all__ = ["MORE"]
 
 _SLEEPER = "exec python3 slow_server.py sleeps"
-_MARIA = "exec mariadbd --no-defaults --user=root --datadir=maria --port=17361 --bind-address=127.0.0.1 --socket=/tmp/any-17361.sock --skip-grant-tables --innodb-flush-log-at-trx-commit=1"
-_MARIA_SETUP = "rm -rf maria; mariadb-install-db --no-defaults --user=root --datadir=maria --auth-root-authentication-method=normal >/dev/null"
+_MARIA = "exec mariadbd --no-defaults --user=root --datadir=$PWD/maria --port=17361 --bind-address=127.0.0.1 --socket=/tmp/any-17361.sock --skip-grant-tables --innodb-flush-log-at-trx-commit=1"
+_MARIA_SETUP = "rm -rf maria; mariadb-install-db --no-defaults --user=root --datadir=$PWD/maria --auth-root-authentication-method=normal >/dev/null"
 _SQL = "exec mariadb --no-defaults --socket=/tmp/any-17361.sock -e"
 _LISTENS = "pgrep -n mariadbd"
 _THREADS = ("thread", "cpu")
