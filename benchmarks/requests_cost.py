@@ -30,7 +30,9 @@ from latlab.words import duration, share, table
 
 _CONNECTIONS = 16
 _RATE_HZ = 20_000
-_START_S = 2.0  # until latlab observes
+_START_S = 60.0  # until latlab observes, at most
+_BEHIND_S = 2  # for which it goes on behind the client
+_DRAINS = "latlab-drain"  # the thread that is there while it observes
 _CLIENT_S = 0.8  # until the client asks in its rhythm: it looks how long an answer is first
 
 
@@ -85,17 +87,30 @@ def _cpu_ns(pid: int) -> int:
         return 0
 
 
+def _wait_for(pid: int) -> None:
+    until = time.monotonic() + _START_S
+    while time.monotonic() < until:
+        try:
+            names = [(one / "comm").read_text().strip() for one in Path(f"/proc/{pid}/task").iterdir()]
+        except OSError:  # one has just ended
+            names = []
+        if _DRAINS in names:
+            return
+        time.sleep(0.02)
+    raise SystemExit("latlab did not begin to observe")
+
+
 def _run(case: _Case, pid: int, port: int, request: Path, seconds: int, observed: bool) -> _Run:
     recorder = None
     if observed:
-        words = ["requests", "record", "--pid", str(pid), "--json", "--seconds", str(seconds + 2 + _START_S)]
+        words = ["requests", "record", "--pid", str(pid), "--json", "--seconds", str(seconds + _BEHIND_S)]
         recorder = subprocess.Popen(
             [sys.executable, "-m", "latlab", *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        time.sleep(_START_S)
+        _wait_for(recorder.pid)
     client = subprocess.Popen(
         [
             str(built("client")),

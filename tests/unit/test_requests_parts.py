@@ -546,3 +546,23 @@ def test_pages_that_a_computation_touches_first_are_part_of_it_where_neither_dec
 
     said = tail_answer([computing(900.0)] * 20, [computing(10.0)] * 20)
     assert (said.withheld, said.kind, said.where) == ("", "running", "server in make")
+
+
+def test_who_computes_or_sleeps_between_the_pieces_of_an_answer_is_not_late_by_its_client() -> None:
+    def of(state: State, function: str, wait: Wait = Wait.NONE, source: Source = Source.UNKNOWN) -> Any:
+        middle = (0, state, wait, source, -1, 200, 800, -1, -1, -1)
+        rows = [interval(0, State.RUNNING, 100, 200, cpu=0), middle, interval(0, State.RUNNING, 800, 900)]
+        frames = (Frame(function, module="/lib/libc.so.6" if function == "send" else "/lib/libz.so.1"),)
+        seen = replace(
+            schedule(rows), samples=np.array([(300, 0, 1, 0)], layouts.SAMPLE), stacks=((0,),), frames=frames
+        )
+        one = request(100, 100, 900)
+        one = (*one[:2], 200, *one[3:])
+        spent = Account(seen, np.array([one], REQUEST), ("GET",)).of(0)
+        return {key: ns for key, ns in spent.items() if ns > 300}
+
+    assert of(State.RUNNING, "deflate") == {("running", "server in deflate"): 600}
+    assert ("running", "server") in of(State.RUNNING, "")  # of a library without symbols
+    assert of(State.RUNNING, "send") == {("send", "to the client"): 700}
+    assert of(State.BLOCKED, "", Wait.POLL) == {("send", "to the client"): 700}
+    assert of(State.BLOCKED, "", Wait.TIMER, Source.TIMER) == {("timer", ""): 600}

@@ -165,7 +165,7 @@ class Account:
             self._lane = self._numbered(sender)
             self._for_a_thread(spent, reader, sender, read, begun)
         self._working(spent, sender if sender >= 0 else reader, begun, answered)
-        self._add(spent, "send", _TO_CLIENT, sent - answered)
+        self._sending(spent, sender, answered, sent)
         return spent
 
     def _for_a_thread(self, spent: Spent, reader: int, sender: int, read: int, begun: int) -> None:
@@ -220,6 +220,36 @@ class Account:
                 return False
             row = waits[-1]
         return False
+
+    def _sending(self, spent: Spent, sender: int, answered: int, sent: int) -> None:
+        """From the first byte of its answer to the last: what isn't sending is told as such.
+
+        Who compresses while it sends, or sleeps between two pieces, is not late by its client.
+        """
+        known = 0
+        for row, since, ns in self._cut(sender, answered, sent):
+            known += ns
+            if row["state"] == State.RUNNING and self._computes(sender, since, ns):
+                self._running(spent, sender, since, ns)
+            elif row["state"] == State.BLOCKED and row["wait"] != Wait.POLL and not self._sends(row):
+                self._account(spent, row, since, ns)
+            else:
+                self._add(spent, "send", _TO_CLIENT, ns)
+        self._add(spent, "send", _TO_CLIENT, sent - answered - known)
+
+    def _computes(self, thread: int, begin: int, ns: int) -> bool:
+        """Whether a thread was sampled mostly outside of calls that send, and not at work for others."""
+        taken = self._places.stacks(thread, begin, begin + ns)
+        others = sum(
+            until - since
+            for owner, since, until in self._owners.cut(self._schedule.threads[thread].tid, begin, begin + ns)
+            if owner not in (NOBODY, self._which)
+        )
+        return others < ns / 2 and 2 * sum(self._places.computes(one) for one in taken) > len(taken)
+
+    def _sends(self, row: Any) -> bool:
+        """Whether a wait is for room in the connection, or isn't known."""
+        return self._wait(row)[0] in ("send", "unexplained")
 
     def timeline(self, index: int) -> tuple[tuple[RequestSpan, ...], tuple[RequestWake, ...]]:
         """The parts of one request in their order, and who woke the threads that served it."""

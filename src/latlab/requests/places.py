@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -17,6 +18,7 @@ __all__ = ["COLLECTION", "INTERPRETER", "Places"]
 COLLECTION = "the interpreter's garbage collection"
 INTERPRETER = "the interpreter's lock"
 _TAKES = "take_gil"  # CPython, Python/ceval_gil.h
+_C_LIBRARY = re.compile(r"(^|/)(libc[.-]|libpthread[.-]|ld-)")
 _MOSTLY = 0.6  # of the sampled waits of one kind for one thing, for the others to be taken for the same
 
 Array = np.ndarray[Any, Any]
@@ -51,6 +53,17 @@ class Places:
         """Whether a stack ends in a call that makes data durable."""
         frames = self._schedule.stacks[stack]
         return bool(frames) and makes_durable([self._schedule.frames[one] for one in frames])
+
+    def computes(self, stack: int) -> bool:
+        """Whether a stack ends in a function without system calls: those have names, or are the C library's.
+
+        Without symbols a program may have the C library's in itself, another shared library hardly.
+        """
+        frames = self._schedule.stacks[stack]
+        inner = self._schedule.frames[frames[0]] if frames else None
+        if inner is None or _C_LIBRARY.search(inner.module):
+            return False
+        return "syscall" not in inner.function.lower() if inner.function else ".so" in inner.module
 
     def waiting(self, row: Any) -> str:
         """In which function a blocked interval began: by its own stack, or as most of those like it."""
