@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 300
 SOURCES := $(shell find src native include cmake CMakeLists.txt pyproject.toml README.md LICENSE -type f -not -name '*.pyc' 2>/dev/null)
 CXX_FILES = $(shell find include native benchmarks examples 2>/dev/null -name '*.hpp' -o -name '*.cpp' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help changelog core demo test test-all test-core test-types test-imports test-sanitizers fuzz fuzz-readers fuzz-smoke lint format stubs docs proof bench clean install
+.PHONY: help changelog core demo test test-all test-beside test-alone test-core test-types test-imports test-sanitizers fuzz fuzz-readers fuzz-smoke lint format stubs docs proof bench clean install
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
@@ -49,7 +49,7 @@ install: ## the same with the extras, and what the tests need
 	@$(MAKE) --no-print-directory -j2 $(VENV)/.installed $(VENV)/.dependencies
 
 # The saturated case: make demo ARGS="--slow book=30000 --budget 75"
-demo: ARGS ?= --apply 50 --budget 65
+demo: ARGS ?= --apply 50 --budget 55
 demo: core ## run a trading pipeline, find what makes its tail, forecast a fix, apply it, and measure it
 	$(BIN)/latlab diagnose $(ARGS) || test $$? -eq 3  # 3: measured, and the output says why not to trust it
 
@@ -57,8 +57,15 @@ test: install test-core ## the tests of a few minutes: core, unit, files, and a 
 	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS) -m "not long" tests/unit tests/files
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m smoke tests/live  # against a live machine: one at a time
 
-test-all: $(if $(TESTED),install,test test-types test-imports) ## every test; TESTED=1: less what `make test` and `make lint` run
-	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS) -m "long or (side_by_side and not smoke)" tests/unit tests/files tests/live
+test-all: test test-types test-imports ## every test
+	@$(MAKE) --no-print-directory test-beside
+	@$(MAKE) --no-print-directory test-alone
+
+# Most of them wait for other processes: so two a CPU.
+test-beside: install ## of the tests that `make test` leaves out those that run beside others
+	$(BIN)/python -m pytest -n $$((2 * $(JOBS))) $(PYTEST_ARGS) -m "long or (side_by_side and not smoke)" tests/unit tests/files tests/live
+
+test-alone: install ## and those that want the machine for themselves
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not smoke and not side_by_side" tests/live
 
 # In the folder of the installed package: its core is compiled once, and is what the tests are linked with.
@@ -75,13 +82,13 @@ test-types: install
 test-imports: install
 	$(BIN)/lint-imports
 
-# The first time every file by itself: GCC judges each, and none lives on what another includes. Debug builds in a quarter of the time that RelWithDebInfo takes, and finds the same; that one has the inlined code.
+# That no file lives on what another includes is seen by `make lint`, which reads each by itself. Debug builds in a quarter of the time that RelWithDebInfo takes, and finds the same; that one has the inlined code.
 SANITIZED_BUILD ?= RelWithDebInfo
 test-sanitizers: $(VENV)/.dependencies ## the core's tests under ASan+UBSan, then TSan
 	@for s in address,undefined thread; do \
-	  folder=build/sanitize-$${s%%,*}-$(SANITIZED_BUILD) && unity=OFF && if [ $$s = thread ]; then unity=ON; fi && \
+	  folder=build/sanitize-$${s%%,*}-$(SANITIZED_BUILD) && \
 	  $(BIN)/cmake -S . -B $$folder -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
-	    -DCMAKE_BUILD_TYPE=$(SANITIZED_BUILD) -DLATLAB_TESTS=ON -DLATLAB_UNITY=$$unity -DLATLAB_SANITIZE=$$s >/dev/null && \
+	    -DCMAKE_BUILD_TYPE=$(SANITIZED_BUILD) -DLATLAB_TESTS=ON -DLATLAB_SANITIZE=$$s >/dev/null && \
 	  $(BIN)/cmake --build $$folder -j $(JOBS) --target latlab-core-tests && \
 	  TSAN_OPTIONS=halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 $$folder/latlab-core-tests || exit 1; \
 	done

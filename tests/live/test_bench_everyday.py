@@ -69,6 +69,7 @@ def bench(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 FEW = ("--iterations", "20", "--processes", "2", "--json")
 
 
+@pytest.mark.side_by_side
 def test_a_fixture_that_raises_loses_nothing_of_the_others(folder: Path) -> None:
     done = bench(folder, "run", "one.py", *FEW)
     document = json.loads(done.stdout)
@@ -78,6 +79,7 @@ def test_a_fixture_that_raises_loses_nothing_of_the_others(folder: Path) -> None
     assert "one.py:Raises: it threw: ValueError: planned" in done.stderr
 
 
+@pytest.mark.side_by_side
 def test_threads_that_spin_for_one_another_end_and_are_not_measured_at_real_time_priority(
     folder: Path,
 ) -> None:
@@ -87,11 +89,13 @@ def test_threads_that_spin_for_one_another_end_and_are_not_measured_at_real_time
     assert not {"fifo", "pinned"} & set(found["context"])
 
 
+@pytest.mark.side_by_side
 def test_a_number_that_run_returns_is_no_count_of_operations_unless_declared(folder: Path) -> None:
     (found,) = json.loads(bench(folder, "run", "one.py:Answers", *FEW).stdout)["benchmarks"]
     assert found["operations"] == 1
 
 
+@pytest.mark.side_by_side
 def test_an_absent_cpu_and_an_output_that_cannot_be_written_are_errors_before_measuring(
     folder: Path,
 ) -> None:
@@ -102,6 +106,7 @@ def test_an_absent_cpu_and_an_output_that_cannot_be_written_are_errors_before_me
         assert (done.returncode, "can't be written" in done.stderr) == (2, True)
 
 
+@pytest.mark.side_by_side
 def test_a_failing_command_shows_its_own_standard_error(folder: Path) -> None:
     done = bench(folder, "--", "sh", "-c", "echo planned >&2; exit 7")
     assert (done.returncode, "exit status 7" in done.stderr, "planned" in done.stderr) == (1, True, True)
@@ -119,6 +124,7 @@ def test_of_a_suite_each_comparison_has_its_verdict_and_the_failed_one_is_named(
     assert [f["name"] for f in found["failed"]] == ["Raises"]
 
 
+@pytest.mark.side_by_side
 def test_the_order_of_the_sides_differs_from_run_to_run_and_a_seed_fixes_it(folder: Path) -> None:
     few = ("ab", "one.py:Good", "one.py:Good", "--pairs", "2", "--iterations", "10", "--json")
     seeds = []
@@ -281,6 +287,7 @@ def test_allocations_switches_and_rates_are_counted_and_cold_caches_are_a_row_of
         assert done.stderr.count("no hardware counters") == 1
 
 
+@pytest.mark.side_by_side
 @pytest.mark.peer
 def test_allocations_of_cpp_fixtures_are_counted_by_a_preloaded_library(folder: Path) -> None:
     if (compiler := shutil.which("g++")) is None:
@@ -306,6 +313,7 @@ class Stopped:
 """
 
 
+@pytest.mark.side_by_side
 def test_a_process_that_was_stopped_is_measured_again_and_spends_no_time_limit(tmp_path: Path) -> None:
     (tmp_path / "stopped.py").write_text(STOPPED)
     done = bench(tmp_path, "run", "stopped.py", "--seconds", "1", "--timeout", "4", "--json")
@@ -314,6 +322,7 @@ def test_a_process_that_was_stopped_is_measured_again_and_spends_no_time_limit(t
     assert json.loads(done.stdout)["benchmarks"][0]["summary"]["max"] < 1e9
 
 
+@pytest.mark.side_by_side
 def test_a_command_comes_before_other_ordinary_work(tmp_path: Path) -> None:
     def run(*options: str) -> tuple[bool, set[str]]:
         (tmp_path / "nice.txt").unlink(missing_ok=True)

@@ -61,6 +61,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.side_by_side
 def test_tests_written_for_pytest_benchmark_run_unchanged(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TESTS)
     done = run(tmp_path, "--latlab", "--latlab-seconds", "0.1", "--strict-markers")
@@ -71,6 +72,7 @@ def test_tests_written_for_pytest_benchmark_run_unchanged(tmp_path: Path) -> Non
     assert "test_sizes[100]" in done.stdout
 
 
+@pytest.mark.side_by_side
 def test_without_the_option_there_is_no_fixture_and_nothing_is_said(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("def test_plain():\n    pass\n")
     done = run(tmp_path)
@@ -93,6 +95,7 @@ def test_what_takes_twice_as_long_as_the_baseline_fails_the_session(tmp_path: Pa
     assert (done.returncode, "test_it.py::test_one: slower" in done.stdout) == (1, True), done.stdout
 
 
+@pytest.mark.side_by_side
 @pytest.mark.parametrize(
     "option", [("-n", "2"), ("--latlab-baseline", "absent.json"), ("--latlab-effect", "much")]
 )

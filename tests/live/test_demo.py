@@ -45,6 +45,7 @@ def test_a_stage_that_was_made_slow_is_named(stage: str, tmp_path: Path) -> None
     assert diagnosis["limiting_stage"] == stage, diagnosis["sentence"]
 
 
+@pytest.mark.side_by_side
 def test_the_json_has_the_keys_of_the_contract(tmp_path: Path) -> None:
     diagnosis = json.loads(demo("--json", "-o", str(tmp_path / "run")).stdout)
     assert diagnosis["schema"] == 1
@@ -61,6 +62,7 @@ def test_the_json_has_the_keys_of_the_contract(tmp_path: Path) -> None:
     assert set(diagnosis["sampler"]) >= {"period_ns", "achieved_p99_ns", "queues"}
 
 
+@pytest.mark.side_by_side
 def test_every_event_that_went_into_a_queue_came_out_of_it(tmp_path: Path) -> None:
     queues = json.loads(demo("--json", "-o", str(tmp_path / "run")).stdout)["queues"]
     assert [q["name"] for q in queues if q["in"] != q["out"] and q["kind"] != "pool"] == []
@@ -84,6 +86,7 @@ def test_an_output_folder_that_holds_something_is_refused(tmp_path: Path) -> Non
     assert (done.returncode, done.stdout, (tmp_path / "mine").read_text()) == (2, "", "precious")
 
 
+@pytest.mark.side_by_side
 def test_a_gzipped_feed_is_played(tmp_path: Path) -> None:
     path = feed(tmp_path / "day.itch")
     with gzip.open(tmp_path / "day.itch.gz", "wb") as packed:
@@ -135,6 +138,7 @@ def test_a_planted_time_that_is_no_number_is_a_usage_error() -> None:
     )
 
 
+@pytest.mark.side_by_side
 def test_worker_pools_shared_threads_and_fan_out_lose_nothing(tmp_path: Path) -> None:
     layout = tmp_path / "wide.toml"
     layout.write_text(
@@ -148,6 +152,7 @@ def test_worker_pools_shared_threads_and_fan_out_lose_nothing(tmp_path: Path) ->
     assert (lost, sum(q["drops"] for q in diagnosis["queues"])) == ([], 0)
 
 
+@pytest.mark.side_by_side
 def test_a_pipeline_process_that_is_killed_is_reported_as_dead_with_what_it_had_counted(
     tmp_path: Path,
 ) -> None:
@@ -187,6 +192,7 @@ def test_the_demonstration_runs_on_every_shared_itch_file(tmp_path: Path) -> Non
         assert json.loads(done.stdout)["events"] > 0
 
 
+@pytest.mark.side_by_side
 def test_the_report_opens_in_a_browser_without_an_error(tmp_path: Path) -> None:
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if browser is None:

@@ -230,6 +230,7 @@ def test_a_stage_whose_component_is_known_is_stubbed(tmp_path: Path) -> None:
     assert forecast["points"][-1]["time_ns"]["value"] < 0.8 * forecast["baseline"]["time_ns"]["value"]
 
 
+@pytest.mark.side_by_side
 def test_a_diagnosis_is_printed_again_from_its_recording(tmp_path: Path) -> None:
     run = str(tmp_path / "run")
     said = latlab("diagnose", "--no-forecast", "-o", run, "--", "sleep", "0.5").stdout
@@ -240,6 +241,7 @@ def test_a_diagnosis_is_printed_again_from_its_recording(tmp_path: Path) -> None
     assert again["sentence"].split() == said.split()[: len(again["sentence"].split())]
 
 
+@pytest.mark.side_by_side
 def test_text_json_and_page_tell_the_same_numbers(tmp_path: Path) -> None:
     app, run = tmp_path / "app.py", tmp_path / "run"
     app.write_text(APP)
@@ -393,6 +395,7 @@ def test_a_wrong_call_says_what_is_wrong(tmp_path: Path, arguments: list[str], s
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.side_by_side
 def test_an_interrupt_keeps_the_steps_that_had_ended_and_says_where(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     waits = "import time; time.sleep(60)"

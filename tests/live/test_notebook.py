@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "docs/tutorials/notebook.ipynb"
 
 
+@pytest.mark.side_by_side
 def test_every_cell_of_the_notebook_runs_and_shows_what_it_should(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
