@@ -1,7 +1,7 @@
 """What `latlab queues record` costs in all, with and without a budget, and the period that it keeps.
 
-Bars: the whole process, its threads together, within --budget 2% of one CPU once it has settled; the achieved
-p50 and p99 period and the timer slack are stated, at 100 µs without a budget.
+Bars: the whole process, its threads together, within --cpu-share 2% of one CPU once it has settled; the
+achieved p50 and p99 period and the timer slack are stated, at 100 µs without a budget.
 `python -m benchmarks.queues_budget`, 30 s
 """
 
@@ -65,18 +65,18 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory() as folder:
             free, free_share = recorded(f"{folder}/free", 6.0, "--period", "100us")
-            kept, share = recorded(f"{folder}/kept", 15.0, "--period", "100us", "--budget", "2%")
+            kept, share = recorded(f"{folder}/kept", 15.0, "--period", "100us", "--cpu-share", "2%")
     finally:
         application.kill()
         application.wait()
         application.stdout.close()
-    for name, said, used in (("without a budget", free, free_share), ("with --budget 2%", kept, share)):
+    for name, said, used in (("without a budget", free, free_share), ("with --cpu-share 2%", kept, share)):
         print(
             f"{name}: {used:.2%} of a CPU, period p50 {said['period_p50_ns'] / 1e3:.1f} µs, "
             f"p99 {said['period_p99_ns'] / 1e3:.1f} µs, {said['missed_periods']} periods missed, "
             f"timer slack {said['timer_slack_ns']} ns"
         )
-    return report([Bar("the recorder's whole process with --budget 2%", share * 100, 2.0, "%")])
+    return report([Bar("the recorder's whole process with --cpu-share 2%", share * 100, 2.0, "%")])
 
 
 if __name__ == "__main__":

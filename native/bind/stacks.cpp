@@ -94,6 +94,5 @@ NB_MODULE(stacks, m) {
       .def("unwound", &unwound, "most"_a = 20000, "After stop: samples, stacks and places as columns.")
       .def_prop_ro("lost", &StackSampler::lost)
       .def_prop_ro("every_thread", &StackSampler::every_thread)
-      .def_prop_ro("thinned", &StackSampler::thinned)
-      .def_prop_ro("drain_cpu_ns", &StackSampler::drain_cpu_ns);
+      .def_prop_ro("thinned", &StackSampler::thinned);
 }

@@ -50,7 +50,7 @@ def test_an_archive_over_dask_is_what_one_process_makes_of_it(
     days: Path, address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive(days, tmp_path / "one.csv")
-    archive(days, tmp_path / "many.csv", "--scheduler", address)
+    archive(days, tmp_path / "many.csv", "--dask", address)
     assert without_processing_times(tmp_path / "many.csv") == without_processing_times(tmp_path / "one.csv")
     assert capsys.readouterr().err.count("done") == 6
 

@@ -174,7 +174,7 @@ def test_a_command_runs_under_a_load_that_is_stated(
         "1",
         "--duty",
         "0.3",
-        "--memory",
+        "--memory-rate",
         "0.05",
         "--disk",
         "1",

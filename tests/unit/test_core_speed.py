@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from latlab.lab.forecast.one_speed import varied
 from latlab.system.core_speed import CoreSpeed
 
 
@@ -15,25 +16,25 @@ def seen(*looks: list[int]) -> CoreSpeed:
 
 
 def test_cpus_of_one_speed_are_not_worth_a_word() -> None:
-    assert seen([100, 101, 99, 100] * 10, [100] * 40).in_words() is None
+    assert seen([100, 101, 99, 100] * 10, [100] * 40).varied() is None
 
 
 def test_a_core_that_is_shared_for_a_quarter_of_the_time_is_said_to_be() -> None:
-    said = seen([100, 100, 100, 180] * 10, [100] * 40).in_words()
-    assert said is not None
-    assert "took 1.8 × longer in 12 % of 80 checks" in said
+    found = seen([100, 100, 100, 180] * 10, [100] * 40).varied()
+    assert found == (0.125, pytest.approx(1.8), 80)
+    assert "took 1.8 × longer in 12 % of 80 checks" in varied(*found)
 
 
 def test_cpus_of_different_kinds_are_held_against_themselves() -> None:
-    assert seen([100] * 40, [200] * 40).in_words() is None
+    assert seen([100] * 40, [200] * 40).varied() is None
 
 
 def test_one_long_look_is_no_finding() -> None:
-    assert seen([100] * 39 + [500]).in_words() is None
+    assert seen([100] * 39 + [500]).varied() is None
 
 
 def test_few_looks_say_nothing() -> None:
-    assert seen([100, 180] * 9).in_words() is None
+    assert seen([100, 180] * 9).varied() is None
 
 
 def test_a_look_leaves_the_thread_where_it_may_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,4 +59,4 @@ def test_a_cpu_that_may_not_be_chosen_is_not_looked_at(monkeypatch: pytest.Monke
     speed = CoreSpeed([here, 1_000_000])
     speed.look()
     assert speed.looks == {here: [5], 1_000_000: []}
-    assert speed.in_words() is None
+    assert speed.varied() is None

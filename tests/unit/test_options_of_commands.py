@@ -9,9 +9,10 @@ from functools import cache
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from latlab.cli._main import latlab, main
-from latlab.cli.kit.options import Count, CpuList, Duration, Seconds, Share
+from latlab.cli.kit.options import Count, CpuList, Duration, Seconds, Share, renamed
 
 
 def every(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[str, click.Command]]:
@@ -94,7 +95,7 @@ def test_an_unknown_command_is_answered_with_the_nearest(
     with pytest.raises(SystemExit) as left:
         main([*path.split()[1:], name[:-1] + "_"])
     assert left.value.code == 2
-    assert f"; did you mean '{name}'?" in capsys.readouterr().err
+    assert capsys.readouterr().err.endswith(f"; did you mean '{name}'?\n")  # a remedy is enough
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_an_unknown_option_is_answered_with_the_nearest(
     with pytest.raises(SystemExit) as left:
         main([*path.split(), "--hepl"])
     assert left.value.code == 2
-    assert "unknown option '--hepl'; did you mean '--help'?" in capsys.readouterr().err
+    assert capsys.readouterr().err.endswith("unknown option '--hepl'; did you mean '--help'?\n")
 
 
 def test_an_old_spelling_works_and_prints_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,3 +140,44 @@ def test_no_option_takes_a_number_that_is_endless_negative_or_larger_than_the_co
         with contextlib.suppress(click.UsageError):
             taken[name] = option.process_value(ctx, [text] if option.multiple else text)
     assert taken == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "new", "old"),
+    [
+        ("queues record", "--cpu-share", "--budget"),
+        ("queues simulate", "--faster", "--speed"),
+        ("messaging compare", "--effect", "--threshold"),
+        ("market stats", "--dask", "--scheduler"),
+        ("stubs load", "--memory-rate", "--memory"),
+    ],
+)
+def test_an_option_that_meant_something_else_elsewhere_has_a_name_of_its_own(
+    path: str, new: str, old: str
+) -> None:
+    shown = {
+        spelling: one.hidden
+        for one in commands()[f"latlab {path}"].params
+        if isinstance(one, click.Option)
+        for spelling in one.opts
+    }
+    assert (shown[new], shown[old]) == (False, True)
+
+
+def test_a_default_gives_way_to_the_old_spelling() -> None:
+    @click.command()
+    @renamed("--effect", "--threshold", type=float, default=0.05)
+    @renamed("--faster", "--speed", "speeds", multiple=True)
+    def one(effect: float, speeds: tuple[str, ...]) -> None:
+        click.echo((effect, speeds))
+
+    def said(*arguments: str) -> tuple[str, str]:
+        done = CliRunner().invoke(one, arguments)
+        return done.stdout, done.stderr
+
+    assert said() == ("(0.05, ())\n", "")
+    assert said("--effect", "0.1", "--faster", "a=2") == ("(0.1, ('a=2',))\n", "")
+    assert said("--threshold", "0.2", "--speed", "a=2") == (
+        "(0.2, ('a=2',))\n",
+        "one: --threshold is now --effect\none: --speed is now --faster\n",
+    )

@@ -270,10 +270,10 @@ def test_the_command_simulates_a_changed_model(tmp_path: Any, capsys: Any) -> No
             main(["queues", "simulate", str(path), *options])
         return left.value.code
 
-    assert run("--speed", "a=2", "--events", "2000", "--json") == 0
+    assert run("--faster", "a=2", "--events", "2000", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["schema"] == 1
     assert found["stages"][0]["utilisation"] == pytest.approx(0.25, rel=0.2)
     assert run("--capacity", "in=8", "--events", "500") == 0
     assert "against" in capsys.readouterr().out
-    assert run("--speed", "b=2") == 2
+    assert run("--faster", "b=2") == 2

@@ -86,7 +86,7 @@ struct StackSampler::State {
   std::uint32_t stride = 1;
   std::unordered_map<std::int32_t, std::uint32_t> seen;  // samples of a thread since the arena was thinned
   ProcessLog processes{[this](pid_t pid) { no_stranger(pid); }};
-  std::uint64_t lost = 0, switches_taken = 0, drain_cpu_ns = 0;
+  std::uint64_t lost = 0, switches_taken = 0;
   std::vector<std::uint8_t> record;
   std::thread drainer;
   int wake = -1;
@@ -253,7 +253,6 @@ struct StackSampler::State {
         steered = now;
       }
     }
-    drain_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
   }
 
   void open_cpu(int cpu) {
@@ -411,9 +410,6 @@ bool StackSampler::every_thread() const {
 }
 std::uint32_t StackSampler::thinned() const {
   return state_->stride;
-}
-std::uint64_t StackSampler::drain_cpu_ns() const {
-  return state_->drain_cpu_ns;
 }
 
 }  // namespace latlab::system

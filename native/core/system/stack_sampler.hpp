@@ -69,9 +69,8 @@ class StackSampler {
   std::vector<StackSample> samples() const;
   const std::vector<ProcessEvent>& processes() const;
   std::uint64_t lost() const;
-  bool every_thread() const;           // switches are sampled by thread, not by CPU
-  std::uint32_t thinned() const;       // one in so many samples of a thread was kept
-  std::uint64_t drain_cpu_ns() const;  // of CPU time, by the drain thread
+  bool every_thread() const;      // switches are sampled by thread, not by CPU
+  std::uint32_t thinned() const;  // one in so many samples of a thread was kept
 
  private:
   struct State;

@@ -40,6 +40,3 @@ class StackSampler:
 
     @property
     def thinned(self) -> int: ...
-
-    @property
-    def drain_cpu_ns(self) -> int: ...

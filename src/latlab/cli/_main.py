@@ -46,6 +46,15 @@ _PAGES = frozenset(("-h", "--help", "--version"))
 EXTRAS = {"pyarrow": "market", "scipy": "market"}
 
 
+def _usage(command: str, message: str) -> str:
+    """The line of an error of usage: what is wrong, and a remedy, or where to find one."""
+    return (
+        f"{command}: {message}"
+        if message.endswith("?")
+        else f"{command}: {message.rstrip('.')}; see '{command} --help'"
+    )
+
+
 def _plain(message: str) -> str:
     """Click's names of types in words: "is not a valid integer range" tells nobody what to write."""
     message = re.sub(r" is not a valid integer( range)?\b", " is not a whole number", message)
@@ -109,18 +118,14 @@ def main(arguments: list[str] | None = None) -> None:
         ]  # fmt: skip
         near = difflib.get_close_matches(error.option_name, known, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
-        option = printable(error.option_name)
-        click.echo(f"{command}: unknown option '{option}'{hint}; see '{command} --help'", err=True)
+        click.echo(_usage(command, f"unknown option '{printable(error.option_name)}'{hint}"), err=True)
         sys.exit(ExitCode.USAGE)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         sys.exit(ExitCode.USAGE)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "latlab"
-        click.echo(
-            f"{command}: {printable(_plain(error.format_message())).rstrip('.')}; see '{command} --help'",
-            err=True,
-        )
+        click.echo(_usage(command, printable(_plain(error.format_message()))), err=True)
         sys.exit(ExitCode.USAGE)
     except click.ClickException as error:
         click.echo(f"latlab: {printable(error.format_message())}", err=True)

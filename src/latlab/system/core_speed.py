@@ -70,18 +70,13 @@ class CoreSpeed:
         slow = float(np.mean(ratios > _SLOW))
         return slow, float(np.median(ratios[ratios > _SLOW])) if slow else 1.0
 
-    def in_words(self) -> str | None:
-        """That the speed changed, and by how much; None where it did not, or too little was seen."""
+    def varied(self) -> tuple[float, float, int] | None:
+        """As `slow`, and of how many looks; None where the speed did not change, or too little was seen."""
         found = self.slow()
         looks = sum(len(took) for took in self.looks.values() if len(took) >= _FEWEST)
         if found is None or found[0] * looks < 2:  # one look may have met whatever it met
             return None
-        slow, times = found
-        return (
-            f"CPU speed varied: the same calibration loop took {times:.1f} × longer in "
-            f"{max(1, round(100 * slow))} % of {looks} checks (noisy neighbour or clock change); "
-            "throughput figures are affected"
-        )
+        return *found, looks
 
 
 class CacheSpeed:

@@ -101,24 +101,30 @@ def output(text: str, *, required: bool = False, name: str = "output") -> Decora
     return click.option("-o", "--output", name, type=path, required=required, help=text)
 
 
-def renamed(new: str, old: str, **attributes: Any) -> Decorator:
-    """An option by its new name; the `old` spelling works for one release, hidden, and prints a hint."""
-    name = new.lstrip("-").replace("-", "_")
+def renamed(new: str, old: str, name: str | None = None, **attributes: Any) -> Decorator:
+    """An option by its new name; the `old` spelling works for one release, hidden, and prints a hint.
+
+    Args:
+        name: of the parameter; by default the new name's.
+    """
+    key = f"{__name__}.{new}"
 
     def remember(ctx: click.Context, _param: click.Parameter, value: Any) -> None:
-        if value is not None:
+        if value not in (None, ()):
             click.echo(f"{ctx.command_path}: {old} is now {new}", err=True)
-            ctx.meta[f"{__name__}.{name}"] = value
+            ctx.meta[key] = value
 
     def either(ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
-        return ctx.meta.get(f"{__name__}.{name}") if value is None else value
+        return ctx.meta.get(key, value)
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        shared = {key: value for key, value in attributes.items() if key != "help"}
+        shared = {one: value for one, value in attributes.items() if one not in ("help", "default")}
         command = click.option(
             old, hidden=True, is_eager=True, expose_value=False, callback=remember, **shared
         )(command)
-        return click.option(new, callback=either, **attributes)(command)
+        return click.option(*((new,) if name is None else (new, name)), callback=either, **attributes)(
+            command
+        )
 
     return decorate
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from latlab.cli.kit.options import renamed
 from latlab.cli.kit.progress import say
 from latlab.cli.market._options import JSON, LENIENT, conclude
 from latlab.errors import ExitCode, UsageError
@@ -22,7 +23,12 @@ from latlab.reports.json import dumps
     type=click.Choice(["inside", "messages"]),
     help="Events to count: changes of the inside, or messages.",
 )
-@click.option("--scheduler", help="FILE is a folder: its files over Dask, at ADDRESS or 'local'.")
+@renamed(
+    "--dask",
+    "--scheduler",
+    metavar="ADDRESS",
+    help="FILE is a folder: its files over Dask, at ADDRESS or 'local'.",
+)
 @LENIENT
 @JSON
 def stats(
@@ -30,7 +36,7 @@ def stats(
     output: Path | None,
     page: Path | None,
     over: str,
-    scheduler: str | None,
+    dask: str | None,
     lenient: bool,
     as_json: bool,
 ) -> int:
@@ -47,15 +53,15 @@ def stats(
     table = file.name.endswith((".csv", ".csv.gz"))
     if output is None and not table:
         raise UsageError("--html needs -o OUT.csv too, or a table of statistics as FILE")
-    if scheduler is not None and not file.is_dir():
-        raise UsageError("--scheduler is for a folder of files")
+    if dask is not None and not file.is_dir():
+        raise UsageError("--dask is for a folder of files")
     guard([file], [output, page])
     status = ExitCode.OK
     if output is not None:
         if file.is_dir():
             parts = output.with_name(output.name + ".parts")
             tell = lambda name: say(f"latlab: {name} done")  # noqa: E731
-            found = stats_archive(file, parts, over=over, lenient=lenient, scheduler=scheduler, notice=tell)
+            found = stats_archive(file, parts, over=over, lenient=lenient, scheduler=dask, notice=tell)
         else:
             found, census = measure(file, over=over, lenient=lenient)
             status = conclude(census)

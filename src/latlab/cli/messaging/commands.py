@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from latlab.cli.kit.options import ABOVE_ZERO, JSON, Seconds
+from latlab.cli.kit.options import ABOVE_ZERO, JSON, Seconds, Share, renamed
 from latlab.cli.kit.progress import say
 from latlab.cli.messaging._options import number_of, run_options, settings_from
 from latlab.cli.messaging.ab import ab_command, report_command
@@ -107,9 +107,9 @@ def calibrate_command(size: str, as_json: bool) -> int:
 @click.command("compare")
 @click.argument("before", type=click.Path())
 @click.argument("after", type=click.Path())
-@click.option("--threshold", type=float, default=0.05, help="Smallest change that matters.")
+@renamed("--effect", "--threshold", type=Share(), default=0.05, help="Smallest change that matters, as 5%.")
 @JSON
-def compare_command(before: str, after: str, threshold: float, as_json: bool) -> int:
+def compare_command(before: str, after: str, effect: float, as_json: bool) -> int:
     """Compare two recordings; exit code 4 when the second is slower, 3 when one run of each can't decide.
 
     `latlab messaging ab` compares workloads by interleaved runs, which decide about smaller changes.
@@ -130,7 +130,7 @@ def compare_command(before: str, after: str, threshold: float, as_json: bool) ->
             unlike.append(f"{name}: {left} against {right}")
     for line in unlike:
         click.echo(f"latlab: the runs differ in {line}", err=True)
-    changes = compare(a, b, threshold=threshold)
+    changes = compare(a, b, threshold=effect)
     slower = any(change.verdict == "slower" for change in changes)
     if as_json:
         document = {

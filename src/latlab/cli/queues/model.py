@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from latlab.cli.kit.files import check_stdout, put_text
-from latlab.cli.kit.options import JSON, output
+from latlab.cli.kit.options import JSON, output, renamed
 from latlab.cli.queues._exclude import EXCLUDE, tell_unknown
 from latlab.errors import UsageError
 from latlab.reports.json import dumps
@@ -34,7 +34,14 @@ def model_(run: Path, exclude: tuple[str, ...], output: Path | None, as_json: bo
 
 @click.command("simulate")
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("--speed", "speeds", multiple=True, metavar="STAGE=FACTOR", help="Make a stage faster.")
+@renamed(
+    "--faster",
+    "--speed",
+    "speeds",
+    multiple=True,
+    metavar="STAGE=FACTOR",
+    help="Make a stage faster, such as book=2.",
+)
 @click.option(
     "--service", "services", multiple=True, metavar="STAGE=TIME", help="Set a service time, such as 12us."
 )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from latlab.cli.kit.options import ALL_USERS, DURATION_NS, JSON, Seconds, Share
+from latlab.cli.kit.options import ALL_USERS, DURATION_NS, JSON, Seconds, Share, renamed
 from latlab.cli.kit.progress import clock, say
 from latlab.cli.queues._flight import fly
 from latlab.errors import ExitCode, InputError, UsageError
@@ -81,8 +81,10 @@ def list_(as_json: bool, remove_dead: bool) -> None:
               help="Record the threads' scheduler events, too, for 'latlab queues tail'.")  # fmt: skip
 @click.option("--traces", "trace_paths", multiple=True, type=click.Path(path_type=Path),
               help="Folder of the event traces that the application writes; repeatable.")  # fmt: skip
-@click.option(
+@renamed(
+    "--cpu-share",
     "--budget",
+    "budget",
     type=Share(),
     help="Largest share of one CPU for the sampler; beyond it queues are sampled less often.",
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from latlab.cli.kit.options import ABOVE_ZERO, CPUS, JSON, JSON_ASIDE, Seconds
+from latlab.cli.kit.options import ABOVE_ZERO, CPUS, JSON, JSON_ASIDE, Seconds, renamed
 from latlab.cli.kit.progress import say
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import document, dumps
@@ -52,8 +52,12 @@ def calibrate(
 @click.option(
     "--duty", type=click.FloatRange(0, 1, min_open=True), default=1.0, help="Busy share of each 10 ms."
 )
-@click.option(
-    "--memory", type=float, help="GB a second read and written, beyond the caches; 0 for as much as possible."
+@renamed(
+    "--memory-rate",
+    "--memory",
+    "memory",
+    type=float,
+    help="GB a second read and written, beyond the caches; 0 for as much as possible.",
 )
 @click.option(
     "--disk", type=float, help="MB a second written and synced, in --disk-folder; 0 for as much as possible."
@@ -79,7 +83,7 @@ def load(
     from latlab.stubs.studies import runner as _lab
 
     if cpus is None and cores is None and memory is None and disk is None:
-        raise UsageError("there is nothing to load", remedy="give --cores, --cpus, --memory or --disk")
+        raise UsageError("there is nothing to load", remedy="give --cores, --cpus, --memory-rate or --disk")
     if cpus is not None and cores is not None:
         raise UsageError("give --cores or --cpus, not both")
     _lab.check_command(list(command))

@@ -27,6 +27,7 @@ from latlab.lab.forecast.one_speed import (
     at_usual_speed,
     explained_by_speed,
     usual_speed,
+    varied,
 )
 from latlab.lab.forecast.stage_runs import (
     CAPACITY_S,
@@ -57,7 +58,7 @@ __all__ = ["STORY_SPEEDUPS", "forecast", "points_that_fit"]
 SPEEDUPS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _FEW_SPEEDUPS = (0.0, 0.2, 1.0)  # where the time does not carry two rounds of all
 STORY_SPEEDUPS = (0.0, 0.2, 0.5, 1.0)  # where one of them is applied, too
-_OVERHEAD_S = 0.7  # of a run, before one is known: processes that start, a recording that is read
+_OVERHEAD_S = 0.5  # of a run, before one is known: processes that start, a recording that is read
 _LEAST_OVERHEAD_S = 0.4
 _MORE = 1.2  # of an overhead that two runs showed: others take longer
 _LEAST_REMOVABLE = 0.1  # of the service: less than this can't be told from noise
@@ -189,9 +190,9 @@ def forecast(
     )
     found = _judged(stage, reference, flat.service_ns, points, kept_fast, rounds)
     made, used = count(paced) + count(capacity), count(kept) + count(kept_fast)
-    changed, uneven = speed.core.in_words(), speed.core.slow()
+    changed, uneven = speed.core.varied(), speed.core.slow()
     more = [left_out(made, used)] if used < made else []
-    more += [changed] if changed else []
+    more += [varied(*changed)] if changed else []
     more += [explained_by_speed(explained)] if explained else []
     return dataclasses.replace(
         found,

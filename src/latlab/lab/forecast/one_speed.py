@@ -19,7 +19,7 @@ from latlab.model.evidence.said import said
 from latlab.stats.experiments.covariates import at_one_condition
 from latlab.system.core_speed import CacheSpeed, CoreSpeed
 
-__all__ = ["MachineSpeed", "at_speed", "at_usual_speed", "explained_by_speed", "usual_speed"]
+__all__ = ["MachineSpeed", "at_speed", "at_usual_speed", "explained_by_speed", "usual_speed", "varied"]
 
 
 class MachineSpeed:
@@ -80,3 +80,8 @@ def at_usual_speed(
 def explained_by_speed(explained: float) -> str:
     """The note on runs that were moved to one speed."""
     return said(ForecastWarning.ONE_SPEED, explained=explained)
+
+
+def varied(slow: float, times: float, looks: int) -> str:
+    """The warning on CPUs that changed their speed, by what CoreSpeed saw."""
+    return said(ForecastWarning.SPEED_VARIED, slow=max(0.01, slow), times=times, looks=looks)

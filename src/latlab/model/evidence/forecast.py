@@ -66,6 +66,10 @@ class ForecastWarning(Kind):
         "throughput at full load is given at the machine's usual speed: how long work in a core and reads "
         "from the cache took explains {explained:share0} of what the stub's runs differ by"
     )
+    SPEED_VARIED = (
+        "CPU speed varied: the same calibration loop took {times:.1f} × longer in {slow:share0} of {looks} "
+        "checks (noisy neighbour or clock change); throughput figures are affected"
+    )
     LEFT_OUT = (
         "{left} of {made} runs were left out: others, such as the host's other machines, took {taken:share0} "
         "more of the CPUs during them than in the quietest quarter"

@@ -163,11 +163,6 @@ class Sampler:
             stacks = _with_python(stacks, self._python)
         return replace(stacks, notes=stacks.notes + _without_symbols(stacks))
 
-    @property
-    def cpu_seconds(self) -> float:
-        """CPU time that our own thread took for copying."""
-        return float(self._sampler.drain_cpu_ns) / 1e9
-
     def __enter__(self) -> Self:
         self.start()
         return self
