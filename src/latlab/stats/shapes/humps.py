@@ -16,9 +16,10 @@ __all__ = ["Hump", "Humps", "dip_p_value", "dip_statistic", "find_humps"]
 Floats = npt.NDArray[np.float64]
 
 
-# Values that are a hump of their own by the empty stretch before them: so many, and this part of all.
-_FEWEST_BEYOND = 12
+# Values that are a hump of their own by the empty stretches at their sides: so many, and this part of all.
+_FEWEST_BEYOND = 5
 _LEAST_SHARE = 0.02
+_GAP_PART = 0.5  # of the level is for the empty stretches
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,8 @@ def find_humps(
     pieces are the humps and its flattest pieces between them the valleys (P. L. Davies and A. Kovac, Local
     extremes,
     runs, strings and multiresolution, Annals of Statistics 29 (2001)). Nothing depends on a bandwidth or on
-    the unit, so a long tail isn't taken for humps. A few per cent of not many values are too few for the dip:
-    they are a hump of their own where an empty stretch as wide as they are lies between them and the others.
+    the unit, so a long tail isn't taken for humps. A few per cent of not many values are too few for the dip,
+    and so are many humps: those are cut where an empty stretch can't be by chance, whatever the one hump's form.
 
     The p-value is that of independent values. Latencies that follow one another are alike; test a thinned
     series where that matters.
@@ -106,32 +107,59 @@ def find_humps(
     dip = dip_statistic(x)
     p_value = dip_p_value(dip, x.size)
     cuts = _valleys(x, min(critical_dip(alpha, x.size), 0.95 * dip)) if p_value <= alpha else []
-    cuts = sorted([*cuts, *_wide_gaps(x, cuts)])
+    cuts = sorted([*cuts, *_empty_stretches(x, cuts, _GAP_PART * alpha)])
     return Humps(_between(every, x, cuts), dip, p_value, int(x.size), alpha)
 
 
-def _wide_gaps(x: Floats, cuts: list[float]) -> list[float]:
-    """The middle of an empty stretch that is as wide as the values beyond it, and as most of the others.
+def _empty_stretches(x: Floats, cuts: list[float], level: float) -> list[float]:
+    """The middles of stretches that are empty although there are many values close together on both sides.
 
-    Of an exponential tail's last k values that is so once in binomial(2 k - 1, k) series, 1.4 million for the
-    fewest that count here (their distances are independent: Renyi 1953); a heavier tail's are further apart.
+    At one side of it at least, the density of a single hump falls from the stretch outwards, or does not rise.
+    Of the j values that follow the one before it, j - 1 lie between two known places, and the chance that none
+    of them is in the stretch is at most (1 - stretch / distance of the places)^(j - 1), as for equal density.
+    Both sides have to be that unlikely, the better j of each counting, times the number of looks.
     """
     least = max(_FEWEST_BEYOND, math.ceil(_LEAST_SHARE * x.size))
     if x.size < 2 * least:
         return []
-    found = []
-    for sign in (1.0, -1.0):
-        ordered = np.sort(sign * x)
-        at = np.arange(x.size // 2, x.size - least + 1)  # the first value beyond
-        gap = ordered[at] - ordered[at - 1]
-        for first in at[(gap > 0) & (gap >= ordered[-1] - ordered[at])].tolist():
-            low, high = ordered[int(0.05 * first)], ordered[int(0.95 * (first - 1))]
-            between = ordered[first] - ordered[first - 1]
-            middle = sign * float(ordered[first] + ordered[first - 1]) / 2
-            if between >= high - low and not any(abs(cut - middle) <= between / 2 for cut in cuts):
-                found.append(middle)
-                break
+    at = np.arange(least, x.size - least + 1)  # the first value beyond
+    gap = x[at] - x[at - 1]
+    wide = gap > 0
+    at, gap = at[wide], gap[wide]
+    if not at.size:
+        return []
+    beyond = np.maximum(_log_chance(x, at, gap), _log_chance(-x[::-1], x.size - at, gap))
+    smaller = np.minimum(at, x.size - at)
+    # Only values outside of the middle 90 % of the larger part can be as far apart as those are.
+    low = np.where(at <= x.size // 2, at + 0.05 * (x.size - at), 0.05 * at).astype(np.int64)
+    high = np.where(at <= x.size // 2, at + 0.95 * (x.size - at - 1), 0.95 * (at - 1)).astype(np.int64)
+    looks = np.where(gap >= x[high] - x[low], 2 * smaller, x.size)
+    sure = beyond + np.log(looks) <= math.log(level)
+    found: list[float] = []
+    places = sorted(np.searchsorted(x, cuts).tolist())
+    for i in np.flatnonzero(sure)[np.argsort(-gap[sure], kind="stable")].tolist():
+        place = int(at[i])
+        if all(abs(place - other) >= least for other in places):
+            places.append(place)
+            found.append(float(x[place - 1] + x[place]) / 2)
     return found
+
+
+def _log_chance(x: Floats, at: npt.NDArray[np.int64], gap: Floats) -> Floats:
+    """The logarithm of the chance of so empty a stretch before each x[at], by the values from there on."""
+    found = np.zeros(at.size)
+    counts, count = [], _FEWEST_BEYOND
+    while count <= x.size // 2:
+        counts.append(count)
+        count = count * 3 // 2
+    for count in counts:
+        inside = at + count <= x.size
+        distance = x[at[inside] + count - 1] - x[at[inside] - 1]
+        chance = (count - 1) * np.log1p(-np.minimum(gap[inside] / distance, 1 - 1e-12))
+        found[inside] = np.minimum(found[inside], chance)
+    rest = x.size - at
+    chance = (rest - 1) * np.log1p(-np.minimum(gap / (x[-1] - x[at - 1]), 1 - 1e-12))
+    return np.asarray(np.minimum(found, chance) + math.log(len(counts) + 1))
 
 
 def _between(every: Floats, x: Floats, cuts: list[float]) -> tuple[Hump, ...]:
