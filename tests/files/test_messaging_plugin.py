@@ -128,6 +128,47 @@ def test_a_planted_fault_of_a_queue_is_found(tmp_path: Path, fault: int, what: s
     assert any(what in one for one in wrong), wrong
 
 
+ENDING = r"""
+#include <latlab/messaging_plugin.h>
+#include <errno.h>
+#include <string.h>
+static char ends[2], held[64];
+static long count, closed;
+static int open_(const struct latlab_messaging_settings* asked, void** end) {
+  *end = &ends[FAULT == 2 ? 0 : asked->role];
+  return count = closed = 0;
+}
+static long send_(void*, const void* one, size_t size, size_t) {
+  if (count == 1) return 0;
+  memcpy(held, one, size);
+  return count = 1;
+}
+static long receive_(void*, void* into, size_t size, size_t) {
+  if (count == 0) return closed && FAULT == 0 ? -EPIPE : 0;
+  memcpy(into, held, size);
+  return count--;
+}
+static void close_(void* end) { closed |= end == &ends[LATLAB_SENDER]; }
+const struct latlab_messaging* latlab_messaging_plugin(void) {
+  static const struct latlab_messaging plugin = {1, 0, 64, "e", "e", open_, send_, receive_, close_};
+  return &plugin;
+}
+"""
+
+
+@pytest.mark.parametrize(("fault", "what"), [(0, None), (1, "not -EPIPE"), (2, None)])
+def test_an_end_of_its_own_says_when_the_sender_s_is_closed(
+    tmp_path: Path, fault: int, what: str | None
+) -> None:
+    """Both ends of a queue are one, and can't tell."""
+    (tmp_path / "ending.cpp").write_text(ENDING)
+    plugin = built(tmp_path / "ending.cpp", tmp_path / "ending.so", f"-DFAULT={fault}")
+
+    _, broken = probe(str(plugin), "", 64, block=False)[-1]
+
+    assert broken is None if what is None else what in str(broken)
+
+
 WAITING = r"""
 #include <latlab/messaging_plugin.h>
 #include <time.h>

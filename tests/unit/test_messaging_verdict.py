@@ -60,9 +60,16 @@ def test_a_part_that_uses_a_core_is_what_was_measured(used: tuple[int, int, int]
     assert (v.limiting, v.parts) == (Limiting.PART, named)
 
 
-def test_a_part_that_always_ran_or_waited_for_a_cpu_limits() -> None:
-    v = analyse(measured(parts=parts(30, 300, 30, (0, 190, 0)))).verdict
+@pytest.mark.parametrize("loop", ["native", "python"])
+def test_a_part_that_always_ran_or_waited_for_a_cpu_limits_and_is_not_called_saturated(loop: str) -> None:
+    run = measured(parts=parts(30, 300, 30, (0, 190, 0)))
+    result = analyse(replace(run, facts=replace(run.facts, loop=loop)))
+    v = result.verdict
     assert (v.limiting, v.parts) == (Limiting.PART, ("broker",))
+    assert finding(result) == (
+        "The broker limits, for want of a CPU: it got 60 % of a core and waited for one nearly all the rest of "
+        "the time."
+    )
 
 
 def test_parts_that_share_a_busy_core_limit_together() -> None:

@@ -15,12 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.messaging.judging.periods import find_period
-from latlab.model.messaging.results import Doubt, Limiting, Measurement, RunVerdict
+from latlab.model.messaging.results import SATURATED, Doubt, Limiting, Measurement, RunVerdict
 
 __all__ = ["cause_of", "judge"]
 
 Integers = npt.NDArray[np.int64]
-SATURATED = 0.9  # of a core
 _SHORTEST_NS = 30_000_000  # the scheduler's own counts of a running thread are a tick old: 4 ms at 250 Hz
 _OTHERS_SHORTEST_NS = 100_000_000  # the machine's counts come in steps of 10 ms
 # Others took so much of one CPU at least, and we waited for CPUs for so much of the run or of the latency.

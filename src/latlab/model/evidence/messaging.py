@@ -52,6 +52,7 @@ class Broken(Kind):
     EMPTY_HAD_NO_ROOM = "an empty way had no room for one message"
     LAST_DID_NOT_ARRIVE = "the last message did not arrive"
     THEN_RETURNED = "then returned {number}"
+    END_NOT_RETURNED = "a receive goes on to return 0 and not -EPIPE, although the sender's end is closed"
 
     NONE_WHOLE = "none of {sent} arrived whole"
     NOT_AS_SENT = "{corrupted} corrupted, {duplicated} duplicated"

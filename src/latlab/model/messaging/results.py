@@ -18,6 +18,7 @@ from latlab.model.statistics.summary import Summary
 
 __all__ = [
     "INTERRUPTED",
+    "SATURATED",
     "SECRETS",
     "Counter",
     "Cpu",
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 SECRETS = ("password", "token")
+SATURATED = 0.9  # of a core, that a part used: nearly a whole one
 INTERRUPTED = "interrupted"  # why a run is partial that its user ended
 Nanoseconds = npt.NDArray[np.int64]
 

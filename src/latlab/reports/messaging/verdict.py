@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from latlab.model.messaging.results import Doubt, Limiting, Peak, Period, Result
+from latlab.model.messaging.results import SATURATED, Doubt, Limiting, Peak, Period, Result
 from latlab.words import duration, share
 
 __all__ = ["cause", "doubt", "doubts", "finding", "verdict"]
@@ -46,15 +46,20 @@ def finding(r: Result) -> str:
                 "receiver": "The receiver limits: the sender waits for room (the ring is full).",
                 "broker": "The broker limits: the first ring is full and the second nearly empty.",
             }[v.parts[0]]
+        case Limiting.PART if len(v.parts) == 1 and v.shares[v.parts[0]] < SATURATED:
+            name, got = named[v.parts[0]], share(v.shares[v.parts[0]], digits=0)
+            return (
+                f"{name[0].upper()}{name[1:]} limits, for want of a CPU: it got {got} of a core and waited "
+                "for one nearly all the rest of the time."
+            )
         case Limiting.PART:
             if r.facts.loop == "python" and not {"broker", "library"} & set(v.parts):
                 return f"You measured the Python client: {_listed(used)}."
             if len(used) > 1:
                 return f"Several parts are saturated: {_listed(used)}."
-            waited = "" if v.shares[v.parts[0]] >= 0.9 else ", and waited for one the rest of the time"
             name = named[v.parts[0]]
             used_part = share(v.shares[v.parts[0]], digits=0)
-            return f"{name[0].upper()}{name[1:]} is saturated: it used {used_part} of a core{waited}."
+            return f"{name[0].upper()}{name[1:]} is saturated: it used {used_part} of a core."
         case Limiting.CORE:
             total = min(1.0, sum(v.shares[name] for name in v.parts))
             return (

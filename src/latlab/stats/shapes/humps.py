@@ -80,7 +80,7 @@ def find_humps(
     extremes,
     runs, strings and multiresolution, Annals of Statistics 29 (2001)). Nothing depends on a bandwidth or on
     the unit, so a long tail isn't taken for humps. A few per cent of not many values are too few for the dip,
-    and so are many humps: those are cut where an empty stretch can't be by chance, whatever the one hump's form.
+    and so are many humps: those are cut where an empty stretch can't be by chance, whatever one hump's form.
 
     The p-value is that of independent values. Latencies that follow one another are alike; test a thinned
     series where that matters.
@@ -114,9 +114,9 @@ def find_humps(
 def _empty_stretches(x: Floats, cuts: list[float], level: float) -> list[float]:
     """The middles of stretches that are empty although there are many values close together on both sides.
 
-    At one side of it at least, the density of a single hump falls from the stretch outwards, or does not rise.
-    Of the j values that follow the one before it, j - 1 lie between two known places, and the chance that none
-    of them is in the stretch is at most (1 - stretch / distance of the places)^(j - 1), as for equal density.
+    At one side of it at least, the density of a single hump does not rise from the stretch outwards. Of the j
+    values that follow the one before it, j - 1 lie between two known places, and the chance that none of them
+    is in the stretch is at most (1 - stretch / distance of the places)^(j - 1), as for equal density.
     Both sides have to be that unlikely, the better j of each counting, times the number of looks.
     """
     least = max(_FEWEST_BEYOND, math.ceil(_LEAST_SHARE * x.size))
