@@ -67,8 +67,8 @@ def test_a_part_that_always_ran_or_waited_for_a_cpu_limits_and_is_not_called_sat
     v = result.verdict
     assert (v.limiting, v.parts) == (Limiting.PART, ("broker",))
     assert finding(result) == (
-        "The broker limits, for want of a CPU: it got 60 % of a core and waited for one nearly all the rest of "
-        "the time."
+        "The broker limits, for want of a CPU: it got 60 % of a core and waited for one nearly all the rest "
+        "of the time."
     )
 
 

@@ -107,7 +107,7 @@ def server_program(name: str) -> str | None:
 
 
 def missing(facts: Facts) -> str | None:
-    """What a transport needs that isn't here, as the command that brings it; None where it is."""
+    """What a transport needs that isn't here, as the command or option that brings it; None where it is."""
     if facts.loop == "native" and facts.name.startswith("zeromq"):
         from latlab.messaging.running.ways.zeromq import library as libzmq
 
@@ -118,6 +118,8 @@ def missing(facts: Facts) -> str | None:
         return f"pip install {facts.package if facts.extra is None else repr(f'latlab[{facts.extra}]')}"
     if facts.program is not None and server_program(facts.program) is None:
         return f"apt install {facts.debian}"
+    if facts.loop == "python" and facts.broker is not None and facts.program is None:
+        return "--server HOST:PORT of yours"
     return None
 
 
@@ -142,7 +144,7 @@ def require(facts: Facts, server: str = "auto") -> None:
 
 _MODULES = {
     "pyzmq": "zmq", "nats-py": "nats", "paho-mqtt": "paho.mqtt", "eclipse-zenoh": "zenoh",
-    "aio-pika": "aio_pika",
+    "aio-pika": "aio_pika", "confluent-kafka": "confluent_kafka",
 }  # fmt: skip
 
 

@@ -30,6 +30,10 @@ def started(facts: Facts, settings: Settings) -> Iterator[tuple[Address | None, 
     if settings.server != "auto":
         yield _given(facts, settings.server), None
         return
+    if facts.broker not in _START:
+        raise UnavailableError(
+            f"no {facts.broker} is started here", remedy="give --server HOST:PORT of yours"
+        )
     port = _processes.free_port()
     with (
         scratch("server") as folder,
@@ -56,7 +60,7 @@ def _given(facts: Facts, server: str) -> Address:
     try:
         socket.create_connection((host, int(port)), timeout=5).close()
     except OSError as error:
-        remedy = f"start {facts.broker} there, or say --server auto"
+        remedy = f"start {facts.broker} there" + (", or say --server auto" if facts.broker in _START else "")
         raise UnavailableError(
             f"{facts.broker} at {server}: {error.strerror or error}", remedy=remedy
         ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from latlab.messaging.products.buses import CycloneDds, Iceoryx2, Zenoh
+from latlab.messaging.products.kafka import Kafka
 from latlab.messaging.products.queues import Nng, ProcessQueue
 from latlab.messaging.products.redis import RedisList, RedisPubsub, RedisStream
 from latlab.messaging.products.servers import Mqtt, Nats, RabbitMq
@@ -11,7 +12,7 @@ from latlab.model.messaging.results import Facts
 PRODUCTS: dict[str, tuple[str, Facts]] = {
     kind.facts.name: (f"{kind.__module__}:{kind.__name__}", kind.facts)
     for kind in (
-        ProcessQueue, Nng, RedisList, RedisPubsub, RedisStream, Nats, Mqtt, RabbitMq, Zenoh, CycloneDds,
-        Iceoryx2,
+        ProcessQueue, Nng, RedisList, RedisPubsub, RedisStream, Nats, Mqtt, RabbitMq, Kafka, Zenoh,
+        CycloneDds, Iceoryx2,
     )
 }  # fmt: skip
