@@ -32,7 +32,7 @@ class Kafka(Confirming):
         many="all",
         access=("user", "password", "tls"),
         driver=(
-            DriverOption("acks", "whose acknowledgement is awaited: nobody's, the leader's, all replicas'",
+            DriverOption("acks", "acknowledgements that are awaited: none, the leader's, all replicas'",
                          "all", ("0", "1", "all")),
             DriverOption("pipeline", "messages that may wait for their acknowledgement; 0: any number", "0"),
             DriverOption("linger", "milliseconds that a batch waits for more messages", "0"),
@@ -45,16 +45,8 @@ class Kafka(Confirming):
 
     @classmethod
     def prepare(cls, settings: Settings, server: tuple[str, int] | None) -> dict[str, Any]:
-        """A topic of our own, which the server makes when it is asked for it."""
-        where = at_server(cls.facts, settings, server, topic=unique_name())
-        admin = module("confluent_kafka.admin")
-        client = admin.AdminClient(_common(where))
-        end = time.monotonic() + _TOPIC_S
-        while not _there(client, where["topic"]):
-            if time.monotonic() > end:
-                _made(admin, client, where["topic"])
-                break
-        return where
+        """A topic of our own."""
+        return at_server(cls.facts, settings, server, topic=unique_name())
 
     @classmethod
     def clean_up(cls, where: dict[str, Any]) -> None:
@@ -68,10 +60,11 @@ class Kafka(Confirming):
                 future.result(_REMOVED_S + 1)
 
     def connect(self, role: str, where: dict[str, Any]) -> None:
-        """Make the client, and reach the partition's leader."""
+        """Have the topic made, make the client, and reach the partition's leader."""
         self._kafka, self._topic, self._role = module("confluent_kafka"), where["topic"], role
         self._over: str | None = None
         self._sent = self._outstanding = 0
+        _ensure(where)
         driver = where["driver"]
         self._pipeline, self._waits = int(driver["pipeline"]), driver["acks"] != "0"
         common = {**_common(where), "error_cb": self._wrong}
@@ -181,6 +174,20 @@ def _common(where: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _ensure(where: dict[str, Any]) -> None:
+    """Have the topic: a server that makes topics by itself does so when it is asked for one."""
+    kafka, admin = module("confluent_kafka"), module("confluent_kafka.admin")
+    try:
+        client = admin.AdminClient(_common(where))
+    except kafka.KafkaException as error:
+        raise TransportClosed(_words(error)) from None
+    end = time.monotonic() + _TOPIC_S
+    while not _there(client, where["topic"]):
+        if time.monotonic() > end:
+            _made(admin, client, where["topic"])
+            return
+
+
 def _there(client: Any, topic: str) -> bool:
     """Whether the topic has a leader; a server that makes topics by itself does so when it is asked."""
     kafka = module("confluent_kafka")
@@ -200,9 +207,11 @@ def _made(admin: Any, client: Any, topic: str) -> None:
     try:
         asked[topic].result(_TOPIC_S + 1)
     except (kafka.KafkaException, TimeoutError) as error:
+        if error.args and getattr(error.args[0], "name", str)() == "TOPIC_ALREADY_EXISTS":
+            return  # the other end had it made
         raise TransportClosed(f"the server makes no topic: {_words(error)}") from None
 
 
 def _words(error: Exception) -> str:
-    told = error.args[0] if error.args else None
+    told: Any = error.args[0] if error.args else None
     return str(told.str()) if hasattr(told, "str") else str(error) or type(error).__name__
