@@ -163,6 +163,29 @@ inline void look_up(Assembler& a, int map) {
   a.helper(kMapLookup);
 }
 
+// Counts an event that found no room.
+inline void count_lost(Assembler& a, int counters, std::uint32_t event) {
+  a.store32_value(BPF_REG_10, -4, static_cast<std::int32_t>(event));
+  look_up(a, counters);
+  const std::size_t none = a.if_zero(BPF_REG_0);
+  a.set(BPF_REG_1, 1);
+  a.add_atomic64(BPF_REG_0, BPF_REG_1);
+  a.land(none);
+}
+
+inline constexpr std::int16_t kPairAt = -32;  // on the stack: two words that `follow` reads
+
+// r8 becomes the word at the user's address r8 + offset; the stack holds it and the word behind it.
+inline void follow(Assembler& a, std::int32_t offset) {
+  a.move(BPF_REG_1, BPF_REG_10);
+  a.plus(BPF_REG_1, kPairAt);
+  a.set(BPF_REG_2, 16);
+  a.move(BPF_REG_3, BPF_REG_8);
+  a.plus(BPF_REG_3, offset);
+  a.helper(kProbeReadUser);
+  a.load64(BPF_REG_8, BPF_REG_10, kPairAt);
+}
+
 // Of a CPU's contexts: the word, how long it has served interrupts, and since when each of three.
 inline constexpr std::int16_t kServedAt = 8;
 inline constexpr std::int16_t kSinceAt = 16;

@@ -26,8 +26,7 @@ constexpr std::int16_t kNumberOf = 0, kFirstOf = 0, kSecondOf = 0, kFourthOf = 0
 constexpr std::int32_t kVectorCalls[] = {-1, -1};
 constexpr std::int32_t kMessagesCalls[] = {-1, -1};
 #endif
-constexpr std::int32_t kVectorOf = 16;   // struct msghdr: its buffers
-constexpr std::int16_t kBufferAt = -32;  // on the stack: two words that `dereference` reads
+constexpr std::int32_t kVectorOf = 16;  // struct msghdr: its buffers
 
 constexpr std::int16_t head_of(std::size_t offset) {
   return static_cast<std::int16_t>(offset);
@@ -75,12 +74,7 @@ void take_ring(Assembler& a, const CallProgram& wanted) {
     a.land(none);
     a.plus(BPF_REG_9, static_cast<std::int32_t>(wanted.cpus));
   }
-  a.store32_value(BPF_REG_10, -4, static_cast<std::int32_t>(wanted.event));
-  look_up(a, wanted.counters);
-  const std::size_t uncounted = a.if_zero(BPF_REG_0);
-  a.set(BPF_REG_1, 1);
-  a.add_atomic64(BPF_REG_0, BPF_REG_1);
-  a.land(uncounted);
+  count_lost(a, wanted.counters, wanted.event);
   a.leave();
   for (const std::size_t one : ours) a.land(one);
 }
@@ -127,17 +121,6 @@ void write_socket(Assembler& a, const btf::Scheduler& types) {
   a.store16(BPF_REG_9, of_slot(offsetof(CallSlot, protocol)), BPF_REG_2);
 }
 
-// r8 becomes the word at the user's address r8 + offset; the stack holds it and the word behind it.
-void dereference(Assembler& a, std::int32_t offset) {
-  a.move(BPF_REG_1, BPF_REG_10);
-  a.plus(BPF_REG_1, kBufferAt);
-  a.set(BPF_REG_2, 16);
-  a.move(BPF_REG_3, BPF_REG_8);
-  a.plus(BPF_REG_3, offset);
-  a.helper(kProbeReadUser);
-  a.load64(BPF_REG_8, BPF_REG_10, kBufferAt);
-}
-
 // The number and the arguments of the call that the current thread is in: r8 becomes the second one, r1 the
 // number.
 void write_call(Assembler& a) {
@@ -163,17 +146,17 @@ void write_payload(Assembler& a, std::uint32_t bytes) {
   const std::size_t failed = a.if_above(BPF_REG_6, INT32_MAX);
   const std::size_t nothing = a.if_zero(BPF_REG_6);
   // The verifier wants the stack that is read to be written on every way.
-  a.store64_value(BPF_REG_10, kBufferAt, 0);
-  a.store64_value(BPF_REG_10, kBufferAt + 8, 0);
+  a.store64_value(BPF_REG_10, kPairAt, 0);
+  a.store64_value(BPF_REG_10, kPairAt + 8, 0);
   const std::size_t message[] = {a.if_is(BPF_REG_1, kMessagesCalls[0]),
                                  a.if_is(BPF_REG_1, kMessagesCalls[1])};
   const std::size_t vector[] = {a.if_is(BPF_REG_1, kVectorCalls[0]), a.if_is(BPF_REG_1, kVectorCalls[1])};
   const std::size_t plain = a.always();
   for (const std::size_t one : message) a.land(one);
-  dereference(a, kVectorOf);
+  follow(a, kVectorOf);
   for (const std::size_t one : vector) a.land(one);
-  dereference(a, 0);
-  a.load64(BPF_REG_1, BPF_REG_10, kBufferAt + 8);  // the first buffer's size
+  follow(a, 0);
+  a.load64(BPF_REG_1, BPF_REG_10, kPairAt + 8);  // the first buffer's size
   const std::size_t fits = a.if_less(BPF_REG_6, BPF_REG_1);
   a.move(BPF_REG_6, BPF_REG_1);
   a.land(fits);

@@ -67,19 +67,6 @@ constexpr std::int32_t kMessageCalls[] = {-1, -1};
 constexpr std::int32_t kIovecOfMessage = 0;
 #endif
 
-constexpr std::int16_t kPairAt = -32;  // on the stack: two words that `follow` reads
-
-// r8 becomes the word at the user's address r8 + offset; the stack holds it and the word behind it.
-void follow(Assembler& a, std::int32_t offset) {
-  a.move(BPF_REG_1, BPF_REG_10);
-  a.plus(BPF_REG_1, kPairAt);
-  a.set(BPF_REG_2, 16);
-  a.move(BPF_REG_3, BPF_REG_8);
-  a.plus(BPF_REG_3, offset);
-  a.helper(kProbeReadUser);
-  a.load64(BPF_REG_8, BPF_REG_10, kPairAt);
-}
-
 // Copies the beginning of the buffer that the current system call works on behind r7 + to, where it says how
 // many bytes these are: not more than the call moved, than fit into the buffer, and than are asked for.
 void copy_payload(Assembler& a, std::int32_t to, std::uint32_t bytes, std::uint32_t length_at) {
@@ -204,12 +191,7 @@ std::vector<bpf_insn> program(const Program& wanted) {
   a.set(BPF_REG_3, 0);
   a.helper(kRingReserve);
   const std::size_t room = a.unless_zero(BPF_REG_0);
-  a.store32_value(BPF_REG_10, -4, static_cast<std::int32_t>(event));
-  look_up(a, counters);
-  const std::size_t none = a.if_zero(BPF_REG_0);
-  a.set(BPF_REG_1, 1);
-  a.add_atomic64(BPF_REG_0, BPF_REG_1);
-  a.land(none);
+  count_lost(a, counters, event);
   a.leave();
   a.land(room);
   a.move(BPF_REG_7, BPF_REG_0);

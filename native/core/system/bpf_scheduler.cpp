@@ -35,12 +35,7 @@ void reserve(Assembler& a, const SchedulerProgram& wanted) {
   a.store32(BPF_REG_10, -4, BPF_REG_0);
   look_up(a, wanted.rings);
   const std::size_t known = a.unless_zero(BPF_REG_0);
-  a.store32_value(BPF_REG_10, -4, static_cast<std::int32_t>(wanted.event));
-  look_up(a, wanted.counters);
-  const std::size_t none = a.if_zero(BPF_REG_0);
-  a.set(BPF_REG_1, 1);
-  a.add_atomic64(BPF_REG_0, BPF_REG_1);
-  a.land(none);
+  count_lost(a, wanted.counters, wanted.event);
   a.leave();
   a.land(known);
   a.move(BPF_REG_7, BPF_REG_0);
