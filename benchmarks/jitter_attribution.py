@@ -98,30 +98,33 @@ while True:
 _SECONDS = 2.2
 
 
-def judged(measured, period_ns: int) -> tuple[int, int, int, list[str]]:  # type: ignore[no-untyped-def]
-    """Of the beats that are told: right, wrong and unknown causes; and the wrong ones' words.
+def judged(measured, period_ns: int) -> tuple[int, int, int, list[str], list[str]]:  # type: ignore[no-untyped-def]
+    """Of the planted beat: right, wrong and unknown causes; the wrong ones' words; what else is told.
 
-    A beat of the disturber's period (or of a whole part of it) must be the disturber's. Of another beat
-    nothing is known, but that it is not the disturber's.
+    Only the planted period, told as the disturber's, is right. Wrong is every other name on it, and the
+    disturber's name on every other period, its own halves and thirds included. Of what else beats here
+    nothing is known: those are listed, and are neither.
     """
-    right = wrong = unknown = 0
-    said = []
+    right = unknown = 0
+    wrong, others = [], []
     for one in analyse(measured).periods:
-        turns = period_ns / one.period_ns
-        planted = round(turns) in (1, 2, 3) and abs(turns / max(1, round(turns)) - 1) < 2e-3
+        planted = abs(one.period_ns / period_ns - 1.0) < 2e-3
+        words = f"{one.cause} (planted: {period_ns / 1e6:.3f} ms, share {one.share:.2f})"
         if "cause unknown" in one.cause:
             unknown += planted
-        elif planted == ("vandal" in one.cause):
+            others += [] if planted else [words]
+        elif planted and "vandal" in one.cause:
             right += 1
+        elif planted or "vandal" in one.cause:
+            wrong.append(words)
         else:
-            wrong += 1
-            said.append(f"{one.cause} (planted: {period_ns / 1e6:.3f} ms, share {one.share:.2f})")
-    return right, wrong, unknown, said
+            others.append(words)
+    return right, len(wrong), unknown, wrong, others
 
 
 def beside(cpu: int, whats: list[str]) -> None:
     """Ten disturbers, each beside each of the others that are named."""
-    counted = found = named = right = wrong = unknown = missed = 0
+    counted = found = named = right = wrong = unknown = missed = others = 0
     for what in whats:
         pinned = f"import os; os.sched_setaffinity(0, {{{cpu}}})\n{BESIDE[what]}"
         with subprocess.Popen([sys.executable, "-c", pinned]) as other:
@@ -134,16 +137,19 @@ def beside(cpu: int, whats: list[str]) -> None:
                     causes = judged(measured, period)
                     counted, found, named = counted + one[0], found + one[1], named + one[2]
                     right, wrong, unknown = right + causes[0], wrong + causes[1], unknown + causes[2]
-                    missed += causes[0] + causes[2] == 0
+                    missed += sum(causes[:3]) == 0
+                    others += len(causes[4])
                     print(f"{what}, {hz} Hz of {busy_ns / 1e3:.0f} us: {one[2]} of {one[0]} named, lost "
                           f"{measured.events.lost}; causes right {causes[0]}, wrong {causes[1]}, "
-                          f"unknown {causes[2]} {causes[3] or ''}", flush=True)  # fmt: skip
+                          f"unknown {causes[2]} {causes[3] or ''}; "
+                          f"others {causes[4]}", flush=True)  # fmt: skip
             finally:
                 other.kill()
     print(f"preemptions: {counted}, found {100 * found / counted:.2f} %")
     print(f"preemptions named: {100 * named / counted:.2f} % (bar >= 99.5 %)")
     print(
-        f"right cause: {right} of {right + wrong} (bar >= 95 %), unknown {unknown}; beats missed in {missed}"
+        f"right cause: {right} of {right + wrong} (bar >= 95 %), unknown {unknown};"
+        f" planted beats missed in {missed}; other beats told {others}"
     )
 
 

@@ -115,10 +115,11 @@ def chance(kind: str, random: Generator):  # type: ignore[no-untyped-def]
     if kind == "ramped":
         return np.sort(span * random.uniform(0, 1, count) ** random.uniform(0.3, 3.0))
     if kind == "quantised":
-        grid = 10 ** random.uniform(3.0, 6.5)
-        return np.sort(
-            np.round(random.uniform(0, span, min(count, int(0.15 * span / grid) + 12)) / grid) * grid
-        )
+        # By chance or apart, any share of the grid's lines, and in half of the series no line twice.
+        gaps = random.exponential(1.0, count) + random.choice([0.0, random.uniform(0.1, 5.0)])
+        grid = span / count * 10 ** random.uniform(-2.0, 0.3)
+        lines = np.round(np.cumsum(gaps) / gaps.sum() * span / grid)
+        return (np.unique(lines) if random.random() < 0.5 else lines) * grid
     starts = random.uniform(0, span, max(8, count // 10))
     spacing = 10 ** random.uniform(4.0, 6.5)
     inside = random.integers(2, 20, len(starts))
@@ -132,7 +133,8 @@ def thinned(random: Generator):  # type: ignore[no-untyped-def]
     period, points = 10 ** random.uniform(6, 8.5), int(random.integers(40, 200))
     number = np.sort(random.choice(int(points / 0.3), points, replace=False))
     beat = random.uniform(0, period) + number * period
-    beat = beat + random.normal(0, period * random.choice([0.0, 0.001, 0.01]), points)
+    # Exact to the nanosecond they would be a clock's steps as well: no period is claimed of those.
+    beat = beat + random.normal(0, period * random.choice([1e-5, 0.001, 0.01]), points)
     other = random.uniform(0, beat[-1], random.poisson(points * random.choice([0.0, 0.1, 0.3])))
     return np.sort(np.concatenate([beat, other])), period
 

@@ -1,4 +1,7 @@
-"""Beats of outliers: found, named by what makes them, and none where there is none."""
+"""Beats of outliers: found, named by what makes them, and none where there is none.
+
+Over 400 lines: one search, and a test of each of its gates, which share what makes series.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latlab.jitter import (
+    clock_step,
     find_periods,
     merge_bursts,
     name_period,
     read_outliers,
 )
-from latlab.jitter._beat import _even, _meeting, _stands_alone
+from latlab.jitter._beat import _even, _meeting, _stands_alone, _times
 from latlab.model.evidence.jitter import BeatCause
 from latlab.model.evidence.said import said
 from latlab.model.machine.jitter import Period
@@ -113,9 +117,82 @@ def test_a_grid_of_10_ms_among_47_outliers_of_a_second_is_found() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_beat_of_exact_times_is_not_taken_for_rounded_chance(seed: int) -> None:
-    [one] = find_periods(thinned(40, 0.3, 4e6, seed))
-    assert one.period_ns == pytest.approx(4e6, rel=1e-6)
+def test_exact_times_of_which_a_part_came_may_be_a_clock_s_steps_and_are_no_beat(seed: int) -> None:
+    # Times of chance, rounded, of which each line has one at most, are the same series.
+    exact = thinned(200, 0.3, 4e6, seed)
+    assert find_periods(exact) == []
+    assert clock_step(exact) == 4e6
+    # No clock stamps a time that is off its grid, and none leaves 10 ns beside its steps.
+    for told in (np.append(exact, exact[7] + 1.3e6), thinned(200, 0.3, 4e6, seed, 2.5e-6)):
+        assert [one.period_ns for one in find_periods(told)] == [pytest.approx(4e6, rel=1e-5)]
+
+
+def test_an_exact_beat_of_which_every_one_came_is_one_and_so_is_every_second_step_of_a_clock() -> None:
+    beat = np.arange(200) * 1e9 / 1024
+    assert clock_step(beat) == 0.0
+    [one] = find_periods(beat)
+    assert one.period_ns == pytest.approx(1e9 / 1024, rel=1e-6)
+    some = (beat + 0.5e9 / 1024)[np.random.default_rng(3).random(200) < 0.3]
+    [one] = find_periods(np.concatenate([beat, some]))
+    assert one.period_ns == pytest.approx(1e9 / 1024, rel=1e-6)
+
+
+APART = {
+    "dead time": lambda random, count: random.exponential(1.0, count) + random.uniform(0.3, 1.8),
+    "gamma": lambda random, count: random.gamma(random.uniform(1.5, 8), 0.4, count),
+    "Poisson": lambda random, count: random.exponential(1.5, count),
+    "few steps": lambda random, count: random.geometric(random.uniform(0.25, 0.6), count).astype(float),
+}
+
+
+@pytest.mark.parametrize("step_ns", [1e6, 1e9 / 300, 1e9 / 1024, 1e10 / 7])
+@pytest.mark.parametrize("once", [False, True])
+@pytest.mark.parametrize("kind", APART)
+def test_times_rounded_to_any_clock_s_steps_have_no_beat(kind: str, once: bool, step_ns: float) -> None:
+    # With only grids of whole nanoseconds, or wherever no two share a line, some of these have one.
+    for seed in range(4):
+        random = np.random.default_rng([seed, 11])
+        lines = np.rint(np.cumsum(APART[kind](random, int(random.integers(40, 600)))))
+        times = (np.unique(lines) if once else lines) * step_ns
+        assert find_periods(times) == [], seed
+
+
+def test_a_quarter_of_a_beat_is_enough_where_its_points_are_many() -> None:
+    [one] = find_periods(thinned(300, 0.24, 5e6, 1, 0.002))
+    assert one.period_ns == pytest.approx(5e6, rel=1e-4)
+
+
+def test_a_run_of_eight_thousand_beats_is_searched_as_densely_as_a_short_one() -> None:
+    [one] = find_periods(thinned(2400, 0.3, 1e6, 1, 0.002))
+    assert one.period_ns == pytest.approx(1e6, rel=1e-4)
+
+
+def test_a_loop_that_sleeps_and_so_drifts_has_a_beat_as_long_as_it_is_nearly_in_phase() -> None:
+    drifting = np.cumsum(1e7 + np.random.default_rng(6).normal(0, 3e5, 120))
+    [one] = find_periods(drifting)
+    assert one.period_ns == pytest.approx(1e7, rel=1e-2)
+    # Neighbours agree far better than all do, so that only the phase over the whole run speaks for it.
+    turned = np.exp(2j * np.pi * drifting / one.period_ns)
+    strength = float(abs(turned.mean()))
+    assert float((turned[1:] * np.conj(turned[:-1])).real.mean()) - strength**2 > 0.3
+    assert 0.7 < strength < 0.85
+
+
+def test_twenty_regular_points_are_a_beat() -> None:
+    [one] = find_periods(np.arange(20) * 1e7 + np.random.default_rng(1).normal(0, 3e4, 20))
+    assert one.period_ns == pytest.approx(1e7, rel=1e-3)
+
+
+@pytest.mark.parametrize(("apart", "times"), [(0.0, 1), (0.001, 1), (0.004, 0), (0.05, 0)])
+def test_in_a_long_run_periods_are_one_that_differ_by_two_in_a_thousand(apart: float, times: int) -> None:
+    one, other = Period(1e6, 0.0, 0.0, "", 1.0), Period(1e6 * (1.0 + apart), 0.0, 0.0, "", 1.0)
+    assert _times(one, other, 100 * SECOND) == times
+
+
+def test_a_source_that_is_in_a_third_of_a_beat_s_outliers_is_a_candidate_and_not_its_cause() -> None:
+    times = np.arange(2e6, 5 * SECOND, 1e7)
+    [one] = find_periods(times, filled=filled_by(("a", np.arange(0, len(times), 3), 1.0)))
+    assert one.cause == "cause unknown: a"
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -275,14 +352,6 @@ def test_a_beat_that_chance_covers_nearly_as_well_is_not_told() -> None:
 def test_two_beats_are_told_apart() -> None:
     times = np.concatenate([planted(5, 1e7, 1), np.arange(1e6, 5 * SECOND, 4e6)])
     assert sorted(round(one.period_ns / 1e6, 2) for one in find_periods(times)) == [4.0, 10.0]
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_times_rounded_to_a_grid_on_which_none_is_near_another_are_no_beat(seed: int) -> None:
-    # No two share a line, as of a beat; without `_apart` each of these is one, of the grid's step.
-    random = np.random.default_rng([seed, 3])
-    apart = np.cumsum(random.exponential(2.0, 200) + 1.8) * 1e6
-    assert find_periods(np.round(apart / 1e6) * 1e6) == []
 
 
 def test_a_whole_fraction_of_a_beat_has_beats_of_its_own_or_is_none() -> None:

@@ -1,7 +1,7 @@
 """How quiet is this machine, and who disturbs it."""
 
 from latlab.jitter._analyse import analyse, name_period
-from latlab.jitter._beat import clearest_spectrum, find_periods, merge_bursts, spectrum
+from latlab.jitter._beat import clearest_spectrum, clock_step, find_periods, merge_bursts, spectrum
 from latlab.jitter._files import (
     cyclictest_json,
     read_outliers,
@@ -35,6 +35,7 @@ __all__ = [
     "automatic_range",
     "bin_bounds",
     "clearest_spectrum",
+    "clock_step",
     "compare_runs",
     "core_to_core",
     "cyclictest_json",

@@ -16,8 +16,8 @@ too. So a peak is a period only if
 - enough of its expected beats came, and clearly more than chance would put there;
 - every second, third … beat came as often as the others: else the true period is a multiple of it;
 - its points follow a clock and not one another, as those of regular intervals do (`_wanders`);
-- it is not a clock's: times that were rounded lie on a grid by themselves (`_resolution`), and where no two
-  can be near each other they seldom lie on neighbouring lines (`_apart`);
+- it is not the step of the clock that stamped them: times that were rounded lie on a grid by themselves
+  (`clock_step`);
 - a whole fraction of a clearer beat has beats of its own (`_stands_alone`), and a multiple of two of them is
   not only where those meet (`_meeting`).
 
@@ -42,7 +42,7 @@ from latlab.model.evidence.jitter import BeatCause
 from latlab.model.evidence.said import kind_of, said
 from latlab.model.machine.jitter import Period
 
-__all__ = ["Spectrum", "clearest_spectrum", "find_periods", "merge_bursts", "spectrum"]
+__all__ = ["Spectrum", "clearest_spectrum", "clock_step", "find_periods", "merge_bursts", "spectrum"]
 
 _SIGNIFICANT = 1e-4
 _SHARE = 0.2  # of the expected beats must have come
@@ -50,16 +50,17 @@ _DENSEST = 6.0  # beats a point: the reciprocal of the share, and some room for 
 _MOST_BEATS = 60_000  # in a run; beyond, it is searched up to two beats a point: the spectrum costs most
 _IN_PHASE = 0.7  # the concentration above which a wandering beat is still one
 _NEIGHBOURS = 0.3  # of regular intervals by chance it is 0.5 and more, of a clock's beat 0
-_CHANCE_OF_GRID = 2e-3  # that rounded times of chance share no grid line
+_EACH = 0.98  # of a grid's lines have a time: more than rounded times of chance ever have
 _EXACT_NS = 1.0  # times that are this near to a grid were rounded to it, or made on it
-_FEWER = 2.5  # standard deviations
+_SURELY = 100.0  # times as wide as that, and a grid is none by chance
 _LONGER = 13  # times as long, that a beat may really be
 _FEW_PARTS = 5
 _HARDLY = 0.6  # of how often the others come
 _PHASES = 40
 _FAR_MORE = 1.5  # times as many
 _WINDOW = 0.1  # of the period to both sides is "on the beat"
-_LEAST = 12  # points; fewer can't be told from chance
+# Points: the power is at most their number, so with fewer not even one frequency would be significant.
+_LEAST = math.ceil(-math.log(_SIGNIFICANT))
 # Of the outliers by length, each searched by itself.
 _LONGEST = (0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01)
 _SAME = 2e-3  # periods that differ by less are one
@@ -115,7 +116,8 @@ def spectrum(times_ns: Array, resolution_ns: float = 0.0) -> Spectrum:
     count = len(times_ns)
     highest = max(2.0 * count, min(_DENSEST * count, _MOST_BEATS)) / span
     if resolution_ns > 0:
-        highest = min(highest, 0.4e9 / resolution_ns)
+        # From there on the spectrum of rounded times is its own mirror image: a beat has two steps and more.
+        highest = min(highest, 0.505e9 / resolution_ns)
     # Four bins a highest period keep the loss at the edge under 1 dB; fourfold padding keeps peaks between
     # lines.
     bins = int(4 * highest * span) + 1
@@ -129,27 +131,46 @@ def spectrum(times_ns: Array, resolution_ns: float = 0.0) -> Spectrum:
     return Spectrum(frequency, power / _floor(power))
 
 
-def _resolution(times_ns: Array) -> float:
-    """The grid that the times were rounded to, in ns; 0 where there is none, or where it is a beat.
+def clock_step(times_ns: Array) -> float:
+    """The grid that times were rounded to, in ns; 0 where there is none, or where it is a beat.
 
-    A beat comes once at each of its times; chance, rounded, sometimes comes twice.
+    What beats is never exact to the nanosecond, what was rounded is. Rounded times of which each line of the
+    grid has one at most are the same as those of a beat of which a part came: only where each beat came is
+    that one the likelier.
     """
     if len(times_ns) < 2:
         return 0.0
     times_ns = np.sort(times_ns)
-    ticks = np.rint(times_ns - times_ns[0]).astype(np.int64)
-    if np.abs(times_ns - times_ns[0] - ticks).max() > 1e-2:
-        return 0.0
-    grid = int(np.gcd.reduce(ticks))
-    if grid <= 1:
-        return float(grid)
-    lines, count = int(ticks[-1]) // grid + 1, len(ticks)
-    if len(np.unique(ticks)) == count and count >= _SHARE * lines and count < lines:
-        # The birthday problem: that so many by chance share no line.
-        alone = float(np.log1p(-np.arange(count) / lines).sum())
-        if alone <= np.log(_CHANCE_OF_GRID):
-            return 0.0
-    return float(grid) if count < lines or len(np.unique(ticks)) < count else 0.0
+    grid = _grid(times_ns)
+    if grid <= 1.0:
+        return grid
+    lines, count = round(float(times_ns[-1] - times_ns[0]) / grid) + 1, len(times_ns)
+    alone = len(np.unique(np.rint((times_ns - times_ns[0]) / grid))) == count
+    return 0.0 if alone and count >= _EACH * lines else grid
+
+
+def _grid(ascending_ns: Array) -> float:
+    """The widest grid on which all the times lie, in ns; 0 where there is none.
+
+    Its step need be no whole number of nanoseconds: a clock of 1024 Hz has none.
+    """
+    away = ascending_ns - ascending_ns[0]
+    ticks = np.rint(away).astype(np.int64)
+    whole = float(np.gcd.reduce(ticks)) if np.abs(away - ticks).max() <= 1e-2 else 0.0
+    if whole > _EXACT_NS:
+        return whole
+    steps = np.diff(ascending_ns)
+    steps = steps[steps > _EXACT_NS]
+    for part in range(1, _FEW_PARTS + 1) if len(steps) >= _LEAST else ():
+        grid = float(steps.min()) / part
+        if grid < _SURELY * _EXACT_NS:
+            break
+        for _ in range(2):
+            numbers = np.cumsum(np.rint(np.diff(ascending_ns) / grid))
+            grid = float(away[1:] @ numbers / (numbers @ numbers))
+        if np.abs(away[1:] - numbers * grid).max() <= _EXACT_NS:
+            return grid
+    return whole
 
 
 def _wanders(times: Array, frequency_hz: float) -> bool:
@@ -269,10 +290,10 @@ def find_periods(
     lengths = None if lengths_ns is None else np.asarray(lengths_ns)
     named = {name: np.asarray(each, dtype=np.float64) - start_ns for name, each in (sources or {}).items()}
     # Of all points, since a part of rounded ones is hardly ever twice on a line.
-    whole = _resolution(times)
+    whole = clock_step(times)
     subsets = [
         *((points, whole) for points in _subsets(times, lengths)),
-        *((each, _resolution(each)) for each in named.values() if len(each) >= _LEAST),
+        *((each, clock_step(each)) for each in named.values() if len(each) >= _LEAST),
     ]
     found: list[tuple[Period, Array]] = []
     for points, resolution in subsets:
@@ -311,7 +332,7 @@ def clearest_spectrum(times_ns: Array, lengths_ns: Array) -> Spectrum | None:
     """Of the spectra that are searched, the one with the highest peak; None for too few points."""
     best: Spectrum | None = None
     times = np.asarray(times_ns, dtype=np.float64)
-    resolution = _resolution(times)
+    resolution = clock_step(times)
     for points in _subsets(times, np.asarray(lengths_ns)):
         merged = merge_bursts(points)
         if len(merged) < _LEAST or merged[-1] <= merged[0]:
@@ -500,22 +521,6 @@ def _even(numbers: Array) -> bool:
     return True
 
 
-def _apart(on_beat: Array, period_ns: float) -> bool:
-    """Whether exact points have fewer neighbours than a beat's would: rounded times that keep apart.
-
-    Of a beat, each comes whether or not the one before it came. Times that a dead time keeps apart never
-    share a line of the grid they were rounded to, as those of a beat; but they shun the next line, too.
-    """
-    turns = (on_beat - on_beat[0]) / period_ns
-    numbers = np.rint(turns)
-    if float(np.abs(turns - numbers).max()) * period_ns > _EXACT_NS:
-        return False
-    share = len(numbers) / (float(numbers.max() - numbers.min()) + 1.0)
-    expected = (len(numbers) - 1) * share
-    came = np.count_nonzero(np.diff(np.sort(numbers)) == 1)
-    return bool(share < 1.0 and came < expected - _FEWER * math.sqrt(expected * (1.0 - share)))
-
-
 def _strongest(times: Array, resolution_ns: float) -> tuple[Period, Array] | None:
     span = (times[-1] - times[0]) / 1e9
     seen = spectrum(times, resolution_ns)
@@ -544,7 +549,5 @@ def _strongest(times: Array, resolution_ns: float) -> tuple[Period, Array] | Non
         gained = float(np.count_nonzero(on)) * (share - chance)
         if best is None or gained > best[0]:
             period = _fitted(np.sort(times[on]), frequency)
-            if _apart(times[on], period):
-                continue
             best = (gained, Period(period, first % period, p_value, "", share), on)
     return None if best is None else (best[1], best[2])

@@ -44,6 +44,9 @@ def write_page(page: Page, path: str) -> None:
         page.write(path)
 
 
+_COARSE_NS = 1e5  # a clock's step that may be taken for a beat
+
+
 @click.command()
 @click.argument("file", type=click.Path())
 @JSON
@@ -51,7 +54,7 @@ def periods(file: str, as_json: bool) -> int:
     """Find periods in an outlier FILE (x,y on each line: ms since the start, µs)."""
     from dataclasses import replace
 
-    from latlab.jitter import find_periods, name_period, read_outliers
+    from latlab.jitter import clock_step, find_periods, name_period, read_outliers
 
     times, lengths = read_outliers(file)
     found = [
@@ -68,6 +71,11 @@ def periods(file: str, as_json: bool) -> int:
         click.echo(
             f"no period in {len(times)} outliers (the longest took {duration(max(lengths, default=0))})"
         )
+        if (step := clock_step(times)) >= _COARSE_NS:
+            click.echo(
+                f"Every time is a multiple of {duration(step)}: the step of the clock that stamped them, or a"
+                " beat of which a part came. Times to the nanosecond would tell."
+            )
     return ExitCode.OK
 
 
