@@ -1,7 +1,7 @@
 // Threads: save_state, load_state and component may be called from any thread; each thread has its own
-// sequence of values, numbered in the order in which threads first call one of them. record(), replay() and
-// stop() belong to one thread, while no other is inside. Nothing happens, and nothing is read but one flag,
-// until one of them is called or LATLAB_STUB_RECORD, LATLAB_STUB_REPLAY or LATLAB_STUBS_PLAN is set.
+// sequence of values, and is told by the order in which threads were made. record(), replay() and stop()
+// belong to one thread, while no other is inside. Nothing happens, and nothing is read but one flag, until
+// one of them is called or LATLAB_STUB_RECORD, LATLAB_STUB_REPLAY or LATLAB_STUBS_PLAN is set.
 //
 // Stubs of C++ components: the state that a component leaves is recorded, and later loaded in its place. The
 // trace file is that of `latlab stubs decode`. Classes whose members can't be copied as bytes need a

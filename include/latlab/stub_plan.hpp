@@ -27,11 +27,13 @@
 #include <iterator>
 #include <latlab/stub_engine.hpp>
 #include <latlab/stub_measure.hpp>
+#include <latlab/stub_threads.hpp>
 #include <latlab/stub_trace.hpp>
 #include <latlab/stub_work.hpp>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <source_location>
 #include <string>
 #include <vector>
@@ -164,7 +166,7 @@ class Plan {
     if (problem_.empty()) problem_ = entry.name + ": " + what;
   }
 
-  // This thread's times; threads are numbered in the order of their first call.
+  // This thread's times; threads are told by the order in which they were made.
   ThreadTimes& times_of_thread() {
     thread_local const Plan* last = nullptr;
     thread_local ThreadTimes* last_times = nullptr;
@@ -173,8 +175,9 @@ class Plan {
     ThreadTimes*& found = mine[this];
     if (found == nullptr) {
       const std::lock_guard lock(mutex_);
-      if (started_ == threads_.size()) threads_.push_back(std::make_unique<ThreadTimes>());
-      found = threads_[started_++].get();
+      const std::uint32_t number = take_number(taken_, recorded_);
+      while (threads_.size() <= number) threads_.push_back(std::make_unique<ThreadTimes>());
+      found = threads_[number].get();
     }
     last = this;
     last_times = found;
@@ -214,6 +217,7 @@ class Plan {
     TimesHead head;
     while (file.read(reinterpret_cast<char*>(&head), sizeof head)) {
       while (threads_.size() <= head.thread) threads_.push_back(std::make_unique<ThreadTimes>());
+      if (head.count > 0) recorded_.insert(head.thread);
       auto& calls = threads_[head.thread]->calls;
       calls.resize(head.count);
       file.read(reinterpret_cast<char*>(calls.data()),
@@ -265,6 +269,7 @@ class Plan {
     for (std::uint32_t i = 0; i < threads_.size(); ++i) {
       const ThreadTimes& one = *threads_[i];
       const std::vector<CallTime>& calls = one.*which;
+      if (calls.empty()) continue;  // one that never called it
       const TimesHead head{i, 0, calls.size(), one.first_ns, one.last_ns, one.lost_ns};
       kept.write(reinterpret_cast<const char*>(&head), sizeof head);
       kept.write(reinterpret_cast<const char*>(calls.data()),
@@ -276,7 +281,8 @@ class Plan {
   std::string problem_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<ThreadTimes>> threads_;
-  std::size_t started_ = 0;
+  std::set<std::uint32_t> taken_;     // numbers of the threads that have called
+  std::set<std::uint32_t> recorded_;  // of those whose times were measured
   ThreadTimes all_;
 };
 

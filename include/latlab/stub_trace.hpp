@@ -1,6 +1,6 @@
 // Threads: save_state and load_state may be called from any thread; each thread has its own sequence of
-// values, numbered in the order in which threads first call one of them. record(), replay() and stop() belong
-// to one thread, while no other is inside.
+// values, and is told by the order in which threads were made (stub_threads.hpp). record(), replay() and
+// stop() belong to one thread, while no other is inside.
 //
 // The states that a component leaves, written into a trace and handed out again. The format is described in
 // docs/reference/stubs-formats.md and read by `latlab stubs decode`. Included by latlab/stub.hpp.
@@ -24,9 +24,11 @@
 #include <cstring>
 #include <fstream>
 #include <latlab/stub_serial.hpp>
+#include <latlab/stub_threads.hpp>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -98,7 +100,8 @@ struct Session {
   std::mutex mutex;  // guards what follows, when a thread meets a name for the first time
   std::string path;
   std::vector<std::unique_ptr<Channel>> channels;
-  std::uint32_t threads = 0;
+  std::set<std::uint32_t> taken;     // numbers of the threads that have called
+  std::set<std::uint32_t> recorded;  // of those in the trace that is replayed
   void* mapped = nullptr;
   std::size_t mapped_bytes = 0;
   bool lazy = false;
@@ -144,7 +147,7 @@ inline Channel* find_channel(const char* name, const char* type) {
   ThreadState& mine = thread_state;
   if (mine.generation != now) {
     mine.generation = now;
-    mine.number = all.threads++;
+    mine.number = take_number(all.taken, all.recorded);
   }
   Channel* found = nullptr;
   for (auto& channel : all.channels) {
@@ -317,6 +320,7 @@ inline void read_trace(bool lazy) {
     Channel& channel = *all.channels.back();
     channel.id = which.first;
     channel.thread = which.second;
+    all.recorded.insert(channel.thread);
     channel.name = names[which.first][0];
     channel.type = names[which.first][1];
     channel.layout = names[which.first][2];
@@ -339,7 +343,8 @@ inline void begin(State next, const char* path, bool lazy = false) {
   all.path = path;
   all.channels.clear();
   all.unmap();
-  all.threads = 0;
+  all.taken.clear();
+  all.recorded.clear();
   generation().fetch_add(1, std::memory_order_relaxed);
   if (next == State::kReplaying) read_trace(lazy);
   // release: whoever sees the state sees the channels

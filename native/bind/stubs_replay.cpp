@@ -19,6 +19,7 @@
 
 #include "stubs/spin.hpp"
 #include "stubs_component.hpp"
+#include "stubs_signal.hpp"
 
 namespace nb = nanobind;
 namespace st = latlab::stubs;
@@ -347,6 +348,8 @@ NB_MODULE(stubs_replay, m) {
   PyObject* type = PyType_FromSpec(&kSpec);
   if (type == nullptr) nb::raise_python_error();
   m.attr("Component") = nb::steal(type);
+  m.def("insist", &insist, nb::arg("number"),
+        "Let a signal come again until its function in Python has run and set another handler.");
   // The layout of files that C++ and Python share, from the headers that define it.
   m.attr("PLAN_HEAD") = nb::str(engine::kPlanHead.data(), engine::kPlanHead.size());
   m.attr("TIMES_HEAD_FORMAT") = engine::kTimesHeadFormat;

@@ -21,6 +21,7 @@ import latlab
 from latlab.cli import main
 from latlab.errors import LatlabError
 from latlab.stubs import StudyPlan
+from latlab.stubs.components import plan as _plan
 from latlab.stubs.studies.runner import Lab
 from latlab.system.kernel.tracing import unavailable
 
@@ -388,6 +389,57 @@ def test_a_component_that_returns_a_reference_is_told_by_the_compiler(tmp_path: 
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "a stub has no object to refer to" in done.stderr
+
+
+SIDES = """#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <latlab/stub.hpp>
+#include <thread>
+std::atomic<int> there{0};
+std::atomic<bool> first_called{false};
+// Both live before either calls; SWAP says which of them is the first to call.
+long side(int who, int calls) {
+  const bool last = (std::getenv("SWAP") != nullptr) == (who == 1);
+  ++there;
+  while (there < 2 || (last && !first_called)) std::this_thread::yield();
+  long sum = 0;
+  for (int i = 0; i < calls; ++i) {
+    sum += latlab::stub::component("side", [&] { return 100L * who + i; });
+    first_called = true;
+  }
+  return sum;
+}
+int main() {
+  long one = 0, other = 0;
+  std::thread a([&] { one = side(1, 3); }), b([&] { other = side(2, 5); });
+  a.join();
+  b.join();
+  std::printf("%ld %ld\\n", one, other);
+}
+"""
+
+
+def test_threads_are_the_same_whichever_of_them_calls_first(tmp_path: Path) -> None:
+    program = compile_in(tmp_path, SIDES)
+    counts = []
+    for turn, swap in enumerate(({}, {"SWAP": "1"})):
+        state = tmp_path / f"state{turn}"
+        state.mkdir()
+        for mode in ("measure", "record", "flat"):
+            entry = _plan.Entry(mode, "side", str(state))
+            (tmp_path / "plan").write_text(_plan.text([entry]))
+            for counter in state.glob("*.count"):
+                counter.unlink()
+            # What is recorded in one order of the first calls is replayed in the other.
+            order = ({} if swap else {"SWAP": "1"}) if mode == "flat" else swap
+            environment = {**os.environ, **order, "LATLAB_STUBS_PLAN": str(tmp_path / "plan")}
+            done = subprocess.run([str(program)], env=environment, capture_output=True, text=True, check=True)
+            assert done.stdout == "303 1010\n"
+            if mode == "measure":
+                (times,) = state.glob("*.times")
+                counts.append({n: len(one.rows) // 16 for n, one in _plan.read_times(str(times)).items()})
+    assert counts == [{1: 3, 2: 5}, {1: 3, 2: 5}]
 
 
 @pytest.mark.side_by_side

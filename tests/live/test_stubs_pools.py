@@ -119,6 +119,51 @@ print(total)
 """
 
 
+WORKERS = """import multiprocessing as mp, work
+def worker(tasks, results):
+    for i in iter(tasks.get, None): results.put(work.step(i))
+if __name__ == "__main__":
+    context = mp.get_context("{method}")
+    tasks, results = context.Queue(), context.Queue()
+    workers = [context.Process(target=worker, args=(tasks, results), daemon=True) for _ in range(2)]
+    for one in workers: one.start()
+    for i in range(24): tasks.put(i)
+    print(sorted(results.get() for _ in range(24)))
+    for one in workers: one.terminate()
+    for one in workers: one.join()
+"""
+
+
+@pytest.mark.side_by_side
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes_that_take_tasks_from_a_queue_are_told_by_their_arguments(
+    method: str, tmp_path: Path
+) -> None:
+    (tmp_path / "work.py").write_text(WORK)
+    (tmp_path / "app.py").write_text(WORKERS.replace("{method}", method))
+    named = ("--component", "work:step")
+    done = stubs(tmp_path, "record", *named, "-o", "t.trace", "--json", "--", sys.executable, "app.py")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["results"] == 24
+    done = stubs(tmp_path, "replay", "t.trace", *named, "--", sys.executable, "app.py")
+    assert done.returncode == 0, done.stderr
+    assert "24 calls of work:step replayed" in done.stderr
+    assert done.stdout == f"{[i * i for i in range(24)]}\n"
+
+
+def test_a_replay_of_another_program_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "work.py").write_text(WORK)
+    (tmp_path / "app.py").write_text("import work\nprint(work.step(1))\n")
+    (tmp_path / "other.py").write_text("import work\nprint(work.step(1), work.step(2))\n")
+    named = ("--component", "work:step")
+    done = stubs(tmp_path, "record", *named, "-o", "t.trace", "--", sys.executable, "app.py")
+    assert done.returncode == 0, done.stderr
+    done = stubs(tmp_path, "replay", "t.trace", *named, "--", sys.executable, "other.py")
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert "work:step: called more often than it was recorded (1 times)" in done.stderr
+
+
 def test_what_a_child_calls_that_leaves_by_exit_is_kept(tmp_path: Path) -> None:
     (tmp_path / "work.py").write_text(WORK)
     (tmp_path / "app.py").write_text(LEFT.format(end="os._exit(0)"))
@@ -129,6 +174,22 @@ def test_what_a_child_calls_that_leaves_by_exit_is_kept(tmp_path: Path) -> None:
     done = stubs(tmp_path, "replay", "t.trace", *named, "--", sys.executable, "app.py")
     assert done.returncode == 0, done.stderr
     assert "24 calls of work:step replayed" in done.stderr
+
+
+NOTED = """import ctypes, functools, multiprocessing, operator, os, signal
+from latlab._core import stubs_replay
+signal.signal(signal.SIGTERM, lambda *_: os._exit(7))
+stubs_replay.insist(signal.SIGTERM)
+held = multiprocessing.Lock()
+held.acquire()
+# One call of C for the interpreter, which looks for signals before it and after it only.
+list(map(operator.call, [functools.partial(getattr(ctypes.CDLL(None), "raise"), 15), held.acquire]))
+"""
+
+
+def test_a_signal_that_comes_just_before_a_wait_ends_the_wait() -> None:
+    done = subprocess.run([sys.executable, "-c", NOTED], check=False, timeout=60)
+    assert done.returncode == 7
 
 
 def test_children_that_are_killed_are_what_is_told(tmp_path: Path) -> None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from latlab.model.machine.environment import Environment
-from latlab.model.stubs import StudyResult, StudyRun
+from latlab.model.stubs import StudyPoint, StudyResult, StudyRun
 from latlab.reports.stubs.study_html import study_page
 from latlab.stubs import forecast
 from latlab.stubs.studies import steps as _steps
 from latlab.stubs.studies.forecast import SPEEDUPS
 from latlab.stubs.studies.runner import Unit, Units, combined, fastest, parts_of, rows_in_parallel, slowed
+from latlab.stubs.studies.study import _widened
 
 MS = 1_000_000
 GAUGE = [80_000, 80_000, 80_000, 120_000]
@@ -80,6 +82,27 @@ def test_more_threads_than_cpus_share_them() -> None:
 @pytest.mark.parametrize(("idle", "says"), [(100, "nothing waits"), (70, "others ready"), (140, "anomaly")])
 def test_a_component_that_sleeps_shows_whether_others_wait_for_its_cpu(idle: float, says: str) -> None:
     assert verdicts(facts({("a", 0): unit(10, 4, 0, 90)}, line(40), idle=idle))["idle"] == says
+
+
+def test_that_none_of_it_pays_is_said_only_where_the_noise_leaves_no_gain() -> None:
+    noise = np.random.default_rng(1).lognormal(0, 0.6, (8, len(SPEEDUPS) + 1)) * 100 * MS
+    points = [dict(zip(SPEEDUPS, row[1:].tolist(), strict=True)) for row in noise]
+    for one, says in (
+        (points, "what it pays is not told from the noise"),
+        ([dict.fromkeys(SPEEDUPS, 100.0 * MS)] * 8, "none of it pays"),
+    ):
+        found = forecast(one, baseline=[each[0.0] for each in one], name="cus")
+        assert found.component_class == "none"
+        assert found.curve[-1].interval[1] <= 1
+        planted = facts({("a", 0): unit(10, 4, 0, 90)}, line(0))
+        busy = next(step for step in _steps.steps(planted, found, None) if step.name == "busy")
+        assert busy.text.startswith(says)
+
+
+def test_an_interval_that_is_widened_keeps_its_two_sides() -> None:
+    point = StudyPoint(speedup=1.0, gain=0.0, interval=(-0.1, 0.5), value=1.0, runs=8)
+    assert _widened(point, 1.0, 0.1) == pytest.approx((-0.1, 0.5))
+    assert _widened(replace(point, gain=0.9, interval=(0.6, 1.0)), 1.0, 0.5)[1] == 1.0
 
 
 def test_waits_of_the_component_are_kept_and_said() -> None:

@@ -55,6 +55,9 @@ class Component:
     def latlab_left(self) -> int:
         """Recorded values that were not handed out."""
 
+def insist(number: int) -> None:
+    """Let a signal come again until its function in Python has run and set another handler."""
+
 PLAN_HEAD: str = 'latlab-stubs-plan 3'
 
 TIMES_HEAD_FORMAT: str = '<IIQqqq'

@@ -99,6 +99,7 @@ class StepSaid(Kind):
     ALL_PAYS = "every part of it pays"
     PAYS_UNTIL = "it pays until it is {speedup:share0} faster"
     NONE_PAYS = "none of it pays"
+    NOTHING_TOLD = "what it pays is not told from the noise"
 
 
 class StudyWarning(Kind):

@@ -124,7 +124,9 @@ class Hook:
     def exhausted(self, calls: int) -> None:
         """Raise: it was called more often than recorded."""
         raise self._failed(
-            f"called more often than it was recorded ({calls} times)", remedy="record it again"
+            f"called more often than it was recorded ({calls} times)",
+            remedy="record it again"
+            + (", keyed: threads may take their calls from one queue" if len(self.threads) > 1 else ""),
         )
 
     def _failed(self, what: str, remedy: str = "") -> ReplayError:

@@ -43,7 +43,7 @@ import struct
 import sys
 import threading
 import zlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from latlab._core import stubs_replay
 from latlab.errors import InputError
@@ -292,6 +292,7 @@ def _load(hook: Hook, entry: Entry, released: bool) -> None:
     from latlab.stubs.components import trace as _trace
 
     _data.trusted = "pickles" in entry.flags
+    _say_once(_component.ReplayError)
     base = f"{entry.state}/{_process}"
     trace, shared = f"{base}.trace", f"{entry.state}/{ANY_TRACE}"
     traces = _of_workers(entry.state, "trace") if hook.pooled else [trace]
@@ -329,6 +330,23 @@ def _load(hook: Hook, entry: Entry, released: bool) -> None:
         with open(f"{base}.held", "w", encoding="ascii") as file:
             file.write(str(max(0, _session.resident_bytes() - before)))
     hook.callable.latlab_set_mode(mode, factor, 0, entry.mode == "idle", released, True)
+
+
+def _say_once(kind: type[BaseException]) -> None:
+    """What ends a replay is said in one line by the command that replays, not by a traceback of ours, too."""
+
+    def quiet(before: Any) -> Any:
+        def said(*of: Any) -> None:
+            found = of[0] if isinstance(of[0], type) else of[0].exc_type
+            if not issubclass(found, kind):
+                before(*of)
+
+        said.latlab = True  # type: ignore[attr-defined]
+        return said
+
+    if not hasattr(sys.excepthook, "latlab"):
+        sys.excepthook = quiet(sys.excepthook)
+        threading.excepthook = quiet(threading.excepthook)
 
 
 def _of_workers(state: str, suffix: str) -> list[str]:
@@ -453,15 +471,24 @@ def _finish_when_terminated() -> None:
 
     if threading.current_thread() is not threading.main_thread():
         return
-    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+    before = signal.getsignal(signal.SIGTERM)
+    if before is _keep_when_terminated:  # of the process that forked this one, without its timer
+        stubs_replay.insist(signal.SIGTERM)
+    if before is not signal.SIG_DFL:
         return
+    signal.signal(signal.SIGTERM, _keep_when_terminated)
+    # One that comes just before the process waits for its pool's lock is noted, and nobody looks: it would
+    # wait for ever, and who ended it for its end.
+    stubs_replay.insist(signal.SIGTERM)
 
-    def finish(number: int, _: object) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        _finish()
-        os.kill(os.getpid(), number)
 
-    signal.signal(signal.SIGTERM, finish)
+def _keep_when_terminated(number: int, _: object) -> None:
+    import signal
+
+    signal.signal(number, signal.SIG_IGN)
+    _finish()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 class _Anchor:

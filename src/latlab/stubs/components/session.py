@@ -61,7 +61,12 @@ class Session:
                 keys.append(key)
             definitions.append(_trace.Definition(name, "python", "", values))
             about = _values.dumps(
-                {"threads": threads, "keys": keys if any(keys) else [], "looks": self.looks.get(name, {})}
+                {
+                    "threads": threads,
+                    "keys": keys if any(keys) else [],
+                    "looks": self.looks.get(name, {}),
+                    "keyed": self.keyed,
+                }
             )
             definitions.append(
                 _trace.Definition(f"{name} about", "latlab", "", [_trace.Value(0, 0, _trace.PICKLE, about)])
@@ -226,6 +231,12 @@ def joined(
         name: _trace.Definition(name, "python", "", [*one[name].values, *other[name].values]),
         f"{name} about": _trace.Definition(f"{name} about", "latlab", "", [blob]),
     }
+
+
+def told_by_arguments(name: str, definitions: list[_trace.Definition]) -> bool:
+    """Whether all of a component's results were recorded by their arguments."""
+    about = next((one for one in definitions if one.name == f"{name} about"), None)
+    return about is not None and bool(_data.loads(about.values[0].data or b"").get("keyed", False))
 
 
 def resident_bytes() -> int:

@@ -108,7 +108,8 @@ def forecast(
     knee = points.knee()
     kind = points.kind(float(gains[-1]), knee)
     widths = points.half_widths(SPEEDUPS)
-    bounds_of = [(g - w, g + w) for g, w in zip(gains, widths, strict=True)]
+    # No system gains more than all of its time.
+    bounds_of = [(g - w, min(1.0, g + w)) for g, w in zip(gains, widths, strict=True)]
     if kind == "none":
         # What can't be told from nothing is nothing; the interval says what it may be all the same.
         bounds_of = [(min(0.0, low), max(0.0, high)) for low, high in bounds_of]

@@ -12,6 +12,7 @@ from latlab.model.evidence.said import said
 from latlab.model.evidence.studies import StepSaid
 from latlab.model.stubs import SpeedupForecast, StudyStep, WorkingPeriod
 from latlab.stubs.studies import levels as _levels
+from latlab.stubs.studies.forecast import NOT_TOLD
 from latlab.stubs.studies.levels import Parts
 from latlab.stubs.studies.runner import Unit, Units, rows_in_parallel
 
@@ -219,10 +220,11 @@ def _idle(facts: Facts) -> StudyStep | None:
 
 
 def _busy(facts: Facts, found: SpeedupForecast) -> StudyStep:
+    most = found.curve[-1].interval[1]
     pays = {
         "total": said(StepSaid.ALL_PAYS),
         "limited": said(StepSaid.PAYS_UNTIL, speedup=found.t_limit or 0.0),
-        "none": said(StepSaid.NONE_PAYS),
+        "none": said(StepSaid.NOTHING_TOLD if most > NOT_TOLD else StepSaid.NONE_PAYS),
     }[found.component_class]
     low, high = found.drift_interval
     text = said(StepSaid.BUSY, pays=pays, drift=found.drift, low=low, high=high)

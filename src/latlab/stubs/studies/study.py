@@ -538,8 +538,8 @@ def _conclude(
 
 def _widened(point: StudyPoint, share: float, unsure: float) -> tuple[float, float]:
     """A point's interval as a part of the original's time: the share that this is has an error of its own."""
-    half = math.hypot((point.interval[1] - point.interval[0]) / 2 * share, point.gain * unsure)
-    return point.gain * share - half, point.gain * share + half
+    low, high = (math.hypot((end - point.gain) * share, point.gain * unsure) for end in point.interval)
+    return point.gain * share - low, min(1.0, point.gain * share + high)
 
 
 def _in_parts(rounds: _Rounds) -> tuple[list[dict[float, _levels.Parts]], list[_levels.Parts]]:

@@ -212,9 +212,11 @@ def record(
 ) -> tuple[int, Changes]:
     """Record a component while a command runs; the number of results, and what its calls change besides.
 
+    Calls of several processes are told apart by their arguments.
+
     Raises:
         LatlabError: the command fails, or a result can't be serialised.
-        UsageError: the component is never called, or by several processes.
+        UsageError: the component is never called.
         InputError: the trace can't be written there.
     """
     _lab.check_command(command)
@@ -225,10 +227,11 @@ def record(
         found = recorded(lab)
         workers = [process for process in found if process.startswith(f"{_plan.WORKER}-")]
         if len(found) > 1 and not keyed and len(workers) < len(found):
-            raise UsageError(
-                f"'{name}' is called by {len(found)} processes, and not by a pool's alone",
-                remedy="--keyed tells their calls apart by the arguments",
-            )
+            # Which process is which in the replay isn't known from outside: the arguments tell calls apart.
+            again = folder / "keyed"
+            again.mkdir()
+            lab = _lab.Lab(command, replace(plan, keyed=True), again)
+            found = recorded(lab)
         whole: dict[str, _trace.Definition] = {}
         for one in found.values():
             whole = _session.joined(name, whole, {definition.name: definition for definition in one})
@@ -268,7 +271,7 @@ def replay(
     Args:
         name: of the component, ``module:function`` or ``module:Class.method``.
         trace: what `record` wrote.
-        keyed: results by arguments, not by order.
+        keyed: results by arguments, not by order; as it is where the trace was recorded so.
         lazy: make each result when it is handed out, and not all of them at the start.
         views: hand out arrays as read-only views.
         aside: what the command prints goes to stderr, since stdout is for the result.
@@ -285,6 +288,7 @@ def replay(
     if all(one.name != name for one in definitions):
         there = ", ".join(one.name for one in definitions if one.type == "python") or "nothing"
         raise UsageError(f"{trace} holds nothing of '{name}' (it holds {there})")
+    keyed = keyed or _session.told_by_arguments(name, definitions)
     with scratch("stubs") as folder:
         lab = _lab.Lab(command, StudyPlan(component=name, keyed=keyed), folder, own=pickles)
         shutil.copyfile(trace, lab.state / _plan.ANY_TRACE)
@@ -312,7 +316,7 @@ def replay(
     if left and done.code == 0:
         raise LatlabError(
             f"{name}: called less often than it was recorded ({left} results are left)",
-            remedy="record it again",
+            remedy="record it again, with --keyed where threads or processes take their calls from one queue",
         )
     varies = original is not None and differs is None and not _same.alike(done, original)
     return Replayed(calls, held, done.code, differs, compare, varies)
