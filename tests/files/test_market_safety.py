@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
-from market_framings import capture, mold
+from market_framings import capture, mold, soup
 from tests.files.started import called
 
 from latlab.cli._main import main
@@ -494,3 +494,88 @@ def test_a_reader_that_has_seen_enough_is_no_error(day: Path, command: str) -> N
         done = subprocess.run(line, stdout=gone, stderr=subprocess.PIPE, text=True, check=False, timeout=100)
     assert "Broken pipe" not in done.stderr
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("folder", ["OUT.parquet.parts", "OUT.parquet.part"])
+def test_an_input_in_a_folder_where_the_output_grows_is_refused(
+    day: Path, tmp_path: Path, folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / folder).mkdir()
+    mine = tmp_path / folder / "mine.itch"
+    mine.write_bytes(day.read_bytes())
+    code, _, said = called(capsys, "market", "inside", mine, "-o", tmp_path / "OUT.parquet")
+    assert code == 2
+    assert "is in the folder" in said
+    assert mine.read_bytes() == day.read_bytes()
+
+
+def test_a_wrong_length_of_soup_costs_its_packet_alone(tmp_path: Path, day: Path) -> None:
+    sound = soup(day.read_bytes())
+    hurt, at = bytearray(sound), 3
+    for number in range(2_000):
+        if number % 40 == 39:
+            hurt[at] |= 0x10  # 4,096 bytes more
+        at += 2 + int.from_bytes(sound[at : at + 2], "big")
+    (tmp_path / "hurt").write_bytes(hurt)
+    found = census(tmp_path / "hurt", lenient=True)
+    assert found.malformed == 50
+    assert found.messages == census(day).messages - 50
+
+
+def test_what_somebody_else_put_beside_the_parts_stays(day: Path, tmp_path: Path) -> None:
+    (tmp_path / "out.parquet.parts").mkdir()
+    other = tmp_path / "out.parquet.parts/notes"
+    other.write_text("mine")
+    inside(day, tmp_path / "out.parquet")
+    assert other.read_text() == "mine"
+    assert pq.read_table(tmp_path / "out.parquet").num_rows == inside(day).num_rows
+
+
+@pytest.mark.parametrize("command", ["census", "depth", "delay"])
+def test_what_a_command_prints_does_not_go_into_its_input(day: Path, tmp_path: Path, command: str) -> None:
+    mine = tmp_path / "mine.itch"
+    mine.write_bytes(day.read_bytes())
+    files = [str(mine)] * (2 if command == "delay" else 1)
+    with mine.open("r+b") as out:
+        line = [sys.executable, "-m", "latlab", "market", command, *files]
+        done = subprocess.run(line, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert "the standard output is the input" in done.stderr
+    assert mine.read_bytes() == day.read_bytes()
+
+
+def test_statistics_of_a_folder_do_not_take_the_place_of_a_day(
+    day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = tmp_path / "mine.itch"
+    mine.write_bytes(day.read_bytes())
+    code, _, said = called(capsys, "market", "stats", tmp_path, "-o", mine)
+    assert code == 2
+    assert "is the input" in said
+    assert mine.read_bytes() == day.read_bytes()
+
+
+def test_damage_of_a_day_in_a_folder_is_told_in_later_runs_too(
+    day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    days = tmp_path / "days"
+    days.mkdir()
+    (days / "torn.itch").write_bytes(day.read_bytes()[:-3])
+    out = tmp_path / "out.csv"
+    for _ in range(2):
+        code, _, said = called(capsys, "market", "stats", days, "-o", out, "--lenient")
+        assert code == 3
+        assert "torn.itch: 1 errors in all" in said
+    assert called(capsys, "market", "stats", days, "-o", out)[0] == 1  # not from the lenient run's parts
+    (days / "torn.itch").write_bytes(day.read_bytes())
+    assert called(capsys, "market", "stats", days, "-o", out)[0] == 0  # the day is another now
+
+
+@pytest.mark.parametrize("option", [["--levels", "2"], ["--long"], ["--from", "9:00"], ["--to", "11:00"]])
+def test_a_snapshot_at_one_time_refuses_what_it_would_not_heed(
+    day: Path, tmp_path: Path, option: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["market", "snapshot", str(day), "--at", "10:00", "-o", str(tmp_path / "a.csv"), *option]
+    code, _, said = called(capsys, *line)
+    assert code == 2
+    assert f"--at takes no {option[0]}" in said

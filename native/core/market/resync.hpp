@@ -127,10 +127,14 @@ class Resync {
         if (here.size() == 2 && size == 0) at += 2;  // the end of the session
         break;
       }
-      // Nothing but its length says what it is, and what follows says that the length is right.
-      if (row(at + 2 + size) || (last && at + 2 + size == all.size())) {
+      // Either its length or its type is wrong: what follows says which. The nearer row first, since a far
+      // one may be met by chance.
+      const std::size_t own = itch::kLengths[here[2]];
+      if (own != 0 && own < size && row(at + 2 + own)) {
+        leap(at + 2 + own);
+      } else if (row(at + 2 + size) || (last && at + 2 + size == all.size())) {
         at += 2 + size;
-      } else if (const std::size_t own = itch::kLengths[here[2]]; own != 0 && row(at + 2 + own)) {
+      } else if (own > size && row(at + 2 + own)) {
         leap(at + 2 + own);
       } else {
         const Row next = find_row(all, at + 1, sound, last);

@@ -18,11 +18,12 @@ class Chain : public Transport {
  public:
   void feed(Bytes piece) override {
     const Bytes all = pieces_.join(piece);
+    const auto likely = [this](Bytes from) { return plausible(from); };
     std::size_t at = 0;
     while (at < all.size()) {
       const Bytes rest = all.subspan(at);
       if (lost_) {
-        const Row next = find_row(rest, 0, [this](Bytes from) { return plausible(from); }, last_);
+        const Row next = find_row(rest, 0, likely, last_);
         lost_ = !next.found;
         at += next.at;
         if (next.undecided) break;
@@ -36,15 +37,23 @@ class Chain : public Transport {
         lost_ = true;
         ++at;
       } else {
+        bool right = true;
+        if (doubtful(rest.first(size)) && !(last_ && size == rest.size())) {
+          // The nearest row tells whether it is the length that is wrong: a far one may be met by chance.
+          const Row next = find_row(rest, 1, likely, last_);
+          if (next.undecided) break;
+          right = next.found && next.at == size;
+        }
         take(rest.first(size), offset);
-        at += size;
+        lost_ = !right;
+        at += right ? size : 1;
       }
     }
     pieces_.keep(all, at);
   }
   void finish() override {
     last_ = true;
-    if (lost_) feed({});
+    if (lost_ || !pieces_.rest().empty()) feed({});
     if (!pieces_.rest().empty()) {
       fail(pieces_.offset(), std::string("the stream ends inside a ") + name());
       lost_ = true;  // its length may be what is wrong
@@ -58,6 +67,8 @@ class Chain : public Transport {
   [[nodiscard]] virtual std::size_t whole(Bytes rest) const = 0;
   // The same, by all that may be known of it: of what stands behind damage.
   [[nodiscard]] virtual std::size_t plausible(Bytes rest) const = 0;
+  // Whether its length is not what its type has.
+  [[nodiscard]] virtual bool doubtful(Bytes) const { return false; }
   virtual void take(Bytes one, std::uint64_t offset) = 0;
   virtual void over() {}
   [[nodiscard]] virtual std::string complaint(Bytes rest) const = 0;
@@ -76,8 +87,30 @@ class Soup final : public Chain {
   [[nodiscard]] std::size_t whole(Bytes rest) const override {
     if (rest.size() < 3) return kMoreNeeded;
     const std::size_t size = itch::big_endian<std::uint16_t>(rest.data());
-    if (size == 0 || std::strchr("SUHRZAJLO+", rest[2]) == nullptr || rest[2] == 0) return 0;
+    if (!has_size(rest[2], size)) return 0;
     return rest.size() < 2 + size ? kMoreNeeded : 2 + size;
+  }
+  // All but messages and debug packets have one size (SoupBinTCP 4.00).
+  static bool has_size(std::uint8_t type, std::size_t size) {
+    switch (type) {
+      case 'S':
+      case 'U':
+      case '+':
+        return size != 0;
+      case 'H':
+      case 'R':
+      case 'Z':
+      case 'O':
+        return size == 1;
+      case 'J':
+        return size == 2;
+      case 'A':
+        return size == 31;
+      case 'L':
+        return size == 47;
+      default:
+        return false;
+    }
   }
   [[nodiscard]] std::size_t plausible(Bytes rest) const override {
     if (rest.size() < 4) return rest.size() == 3 && rest[1] == 1 ? whole(rest) : kMoreNeeded;
@@ -94,6 +127,11 @@ class Soup final : public Chain {
       default:
         return 0;
     }
+  }
+  [[nodiscard]] bool doubtful(Bytes one) const override {
+    if ((one[2] != 'S' && one[2] != 'U') || one.size() < 4) return false;
+    const std::size_t size = itch::kLengths[one[3]];
+    return size != 0 && one.size() != 3 + size;
   }
   void take(Bytes one, std::uint64_t offset) override {
     ++counts_.packets;
@@ -113,7 +151,9 @@ class Soup final : public Chain {
         ++counts_.ignored;
     }
   }
-  [[nodiscard]] std::string complaint(Bytes) const override { return "a SoupBinTCP packet of unknown type"; }
+  [[nodiscard]] std::string complaint(Bytes) const override {
+    return "a SoupBinTCP packet of unknown type or size";
+  }
   [[nodiscard]] const char* name() const override { return "packet"; }
 };
 

@@ -43,7 +43,12 @@ class Feed(click.ParamType):  # type: ignore[type-arg]
     name = "path"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return value if isinstance(value, str) and value.startswith("udp://") else Path(value)
+        if isinstance(value, str) and value.startswith("udp://"):
+            return value
+        from latlab.market import guard
+
+        guard([value], ["-"])  # what a command prints must not go into its input
+        return Path(value)
 
 
 EVERY = Duration(least=1_000)
@@ -71,12 +76,16 @@ CAPACITY = click.option(
 )
 
 
-def conclude(found: Census, *, books: bool = True) -> ExitCode:
-    """Say on stderr what was skipped, lost or could not be applied; and the exit code that follows."""
+def conclude(found: Census, *, books: bool = True, of: Path | None = None) -> ExitCode:
+    """Say on stderr what was skipped, lost or could not be applied; and the exit code that follows.
+
+    Args:
+        of: which of several inputs it is.
+    """
     from latlab.reports.market.text import damage_text
 
     for line in damage_text(found, books=books):
-        click.echo(f"latlab: warning: {line}", err=True)
+        click.echo(f"latlab: warning: {f'{of}: ' if of else ''}{line}", err=True)
     return ExitCode.NOT_TRUSTWORTHY if found.damage(books=books) else ExitCode.OK
 
 

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 @click.option("--every", type=EVERY, help="A row of each symbol at even times, such as 1s, 100ms, 5m.")
 @click.option("--on-change", is_flag=True, help="A row whenever one of the best levels changes.")
 @click.option(
-    "--levels", type=click.IntRange(min=1), default=1, help="Number of best levels (not with --at)."
+    "--levels",
+    type=click.IntRange(min=1),
+    show_default="1",
+    help="Number of best levels; with --at all are written.",
 )
 @click.option("--long", "long_", is_flag=True, help="One row per level and side instead of one per time.")
 @selecting()
@@ -41,7 +44,7 @@ def snapshot(
     at: str | None,
     every: int | None,
     on_change: bool,
-    levels: int,
+    levels: int | None,
     long_: bool,
     chosen: dict[str, Any],
     as_json: bool,
@@ -56,6 +59,11 @@ def snapshot(
 
     if (at is not None) + (every is not None) + on_change != 1:
         raise UsageError("give one of --at TIME, --every PERIOD and --on-change")
+    others = {"--levels": levels, "--long": long_, "--date": chosen["day"]}
+    others |= {"--from": chosen.get("from_ns"), "--to": chosen.get("to_ns")}
+    for option, value in others.items():
+        if at is not None and value not in (None, False):
+            raise UsageError(f"--at takes no {option}: it writes every level of the books at that time")
     check_stdout(output, as_json)
     guard([file], [output])
     table_kind(output)
@@ -75,7 +83,7 @@ def snapshot(
     tables = snapshot_stream(
         file,
         every_ns=every or 0,
-        levels=levels,
+        levels=levels or 1,
         long=long_,
         tell=census.append,
         **chosen,

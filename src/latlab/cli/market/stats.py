@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,9 @@ from latlab.cli.kit.progress import say
 from latlab.cli.market._options import JSON, LENIENT, conclude
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
+
+if TYPE_CHECKING:
+    from latlab.model.market import Census
 
 
 @click.command()
@@ -55,13 +59,25 @@ def stats(
         raise UsageError("--html needs -o OUT.csv too, or a table of statistics as FILE")
     if dask is not None and not file.is_dir():
         raise UsageError("--dask is for a folder of files")
-    guard([file], [output, page])
+    days = sorted(path for path in file.iterdir() if path.is_file()) if file.is_dir() else [file]
+    guard(days, [output, page])
+    guard(days, ["-"])
     status = ExitCode.OK
     if output is not None:
         if file.is_dir():
             parts = output.with_name(output.name + ".parts")
             tell = lambda name: say(f"latlab: {name} done")  # noqa: E731
-            found = stats_archive(file, parts, over=over, lenient=lenient, scheduler=dask, notice=tell)
+            censuses: dict[Path, Census] = {}
+            found = stats_archive(
+                file,
+                parts,
+                over=over,
+                lenient=lenient,
+                scheduler=dask,
+                notice=tell,
+                tell=censuses.__setitem__,
+            )
+            status = max(conclude(census, of=day) for day, census in censuses.items())
         else:
             found, census = measure(file, over=over, lenient=lenient)
             status = conclude(census)

@@ -39,13 +39,16 @@ def guard(inputs: Sequence[object], outputs: Sequence[object]) -> None:
     for path in outputs:
         if not isinstance(path, str | os.PathLike) or "://" in str(path):
             continue
-        number = _inode(path, 1)
-        for known, what in ((number, path), (_inode(part_of(Path(path)), None), part_of(Path(path)))):
+        number, aside = _inode(path, 1), part_of(Path(path))
+        for known, what in ((number, path), (_inode(aside, None), aside)):
             if known is not None and known in read:
-                raise UsageError(f"{what} is the input {read[known]}: give the output another name")
-        inside = [p for p in inputs if Path(path).is_dir() and _is_in(p, Path(path))]
-        if inside:
-            raise UsageError(f"the input {inside[0]} is in the folder {path}, which would be written anew")
+                name = "the standard output" if str(what) == "-" else what
+                raise UsageError(f"{name} is the input {read[known]}: give the output another name")
+        for folder in (Path(path), aside, parts_of(Path(path))):
+            for one in inputs:
+                if folder.is_dir() and _is_in(one, folder):
+                    anew = f"the folder {folder}, which would be written anew"
+                    raise UsageError(f"the input {one} is in {anew}")
         key = number if number is not None else os.path.realpath(path)
         if key in written:
             raise UsageError(f"{path} and {written[key]} are the same file: give each output its own")
@@ -85,6 +88,11 @@ def _aside(path: Path) -> tuple[Path, Path | None]:
             raise UsageError(f"{path} is a folder: give a file")
         return real, None
     return part_of(real), real
+
+
+def parts_of(path: Path) -> Path:
+    """The folder where what becomes an output grows in parts."""
+    return path.with_name(path.name + ".parts") if path.name else path
 
 
 @contextmanager

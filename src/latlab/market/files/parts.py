@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from latlab.errors import UsageError
-from latlab.market.files.output import part_of
+from latlab.market.files.output import part_of, parts_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,8 +79,9 @@ class PartsByKind:
 
     def __init__(self, folder: Path, *, resume: bool) -> None:
         self._whole, self.part = folder, part_of(folder)
-        if folder.exists() and not _only_parts(folder):
-            raise UsageError(f"{folder} holds something else than parts: give the output another name")
+        for path in (folder, self.part):
+            if path.exists() and not _only_parts(path):
+                raise UsageError(f"{path} holds something else than parts: give the output another name")
         self._resume = resume
         if resume and folder.exists() and not self.part.exists():
             folder.replace(self.part)
@@ -143,7 +144,7 @@ class OneParquet:
 
     def __init__(self, path: Path, *, resume: bool) -> None:
         self._path = Path(os.path.realpath(path))
-        folder = self._path.with_name(self._path.name + ".parts")
+        folder = parts_of(self._path)
         if self._path.exists() and resume and not folder.exists():
             folder.mkdir()
             self._path.replace(folder / "part-00000.parquet")
@@ -193,6 +194,7 @@ class OneParquet:
                     writer.write_table(pq.read_table(path))
             temporary.replace(self._path)
         if paths:
-            for path in self._parts.folder.iterdir():
+            for path in self._parts.folder.glob("part-*"):
                 path.unlink()
-            self._parts.folder.rmdir()
+            if not any(self._parts.folder.iterdir()):  # what somebody else put there stays
+                self._parts.folder.rmdir()

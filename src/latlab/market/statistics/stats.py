@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from latlab._core.market import Pipeline
 from latlab.errors import InputError, MissingExtraError, UnavailableError, UsageError
-from latlab.market.books.passes import refuse, run
+from latlab.market.books.passes import refuse, run, tell_census
 from latlab.market.files.output import create, unwritable
 from latlab.market.wire.source import source_of
 
@@ -213,14 +213,18 @@ def stats_archive(
     lenient: bool = False,
     scheduler: str | None = None,
     notice: Callable[[str], None] = lambda text: None,
+    tell: Callable[[Path, Census], None] | None = None,
 ) -> Statistics:
     """Statistics of every file of a folder together: one task a file, resumable.
 
     Args:
         folder: of days.
-        parts: a folder for each file's histograms; a file whose part is there is not read again.
+        parts: a folder for each file's histograms; a file that has not changed since its part was written is
+            not read again.
         scheduler: the address of a Dask scheduler; ``"local"`` starts a cluster; None runs in this process.
         notice: is told of each finished file.
+        tell: is given each file and its census, those of an earlier run too; without it damage is a
+            `DamagedInputWarning`.
 
     Raises:
         InputError: a file is bad (the parts of the others stay), or the folder is empty.
@@ -231,20 +235,52 @@ def stats_archive(
         raise InputError(folder, "holds no files")
     Path(parts).mkdir(parents=True, exist_ok=True)
     targets = {file: Path(parts) / f"{file.name}.{over}.pickle" for file in files}
-    missing = [file for file in files if not targets[file].exists()]
+    missing = [file for file in files if _part(file, targets[file], lenient) is None]
     if scheduler is None:
         for file in missing:
             _archive_task(file, targets[file], over, lenient)
             notice(file.name)
     else:
         _with_dask(missing, targets, over, lenient, scheduler, notice)
-    return merge([pickle.loads(targets[file].read_bytes()) for file in files])
+    days = []
+    for file in files:
+        part = _part(file, targets[file], lenient)
+        if part is None:
+            raise InputError(file, "changed while it was read", remedy="give it again")
+        found, census = part
+        days.append(found)
+        if tell is not None:
+            tell(file, census)
+        else:
+            tell_census(census, None)
+    return merge(days)
+
+
+def _state(file: Path, lenient: bool) -> tuple[int, int, bool]:
+    """What a part was made of: a file that has changed since, or is read otherwise, is read anew."""
+    now = file.stat()
+    return now.st_size, now.st_mtime_ns, lenient
+
+
+def _part(file: Path, target: Path, lenient: bool) -> tuple[Statistics, Census] | None:
+    """The histograms and the census of a file as it is now, where an earlier task left them."""
+    if not target.exists():
+        return None
+    try:
+        kept = pickle.loads(target.read_bytes())
+    except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, IndexError, TypeError, ValueError):
+        return None  # not what this version wrote
+    # An older version's holds the histograms alone.
+    if not isinstance(kept, tuple) or kept[0] != _state(file, lenient):
+        return None
+    return kept[1], kept[2]
 
 
 def _archive_task(file: Path, target: Path, over: str, lenient: bool) -> str:
-    found, _ = stats(file, over=over, lenient=lenient)
+    state = _state(file, lenient)
+    found, census = stats(file, over=over, lenient=lenient)
     temporary = target.with_suffix(".tmp")
-    temporary.write_bytes(pickle.dumps(found))
+    temporary.write_bytes(pickle.dumps((state, found, census)))
     temporary.replace(target)
     return file.name
 
