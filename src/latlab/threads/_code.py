@@ -11,7 +11,7 @@ import numpy as np
 
 from latlab.model.schedule import Frame, Schedule
 from latlab.model.threads import Code
-from latlab.schedule.code.names import is_own, makes_durable, plain, telling
+from latlab.schedule.code.names import called, is_own, makes_durable, plain, telling
 from latlab.system.kernel.polling import TAKES
 
 __all__ = [
@@ -67,7 +67,7 @@ def hottest(schedule: Schedule, threads: Iterable[int], *, running: bool = True)
         frame = telling([schedule.frames[one] for one in schedule.stacks[stack]])
         if frame is None:
             continue
-        key = (_function(frame), frame.file or frame.module)
+        key = (called(frame), frame.file or frame.module)
         places[key] += number
         lines.setdefault(key, Counter())[frame.line] += number
     total = max(1, int(counts.sum()))  # what runs without a name, as code made at run time, included
@@ -76,12 +76,6 @@ def hottest(schedule: Schedule, threads: Iterable[int], *, running: bool = True)
         for (function, file), number in places.most_common(_MOST_CODE)
         if number >= 0.02 * total
     )
-
-
-def _function(frame: Frame) -> str:
-    if frame.function:
-        return plain(frame.function)
-    return frame.place if frame.module else "unknown"
 
 
 def coroutine_of(schedule: Schedule, threads: Iterable[int]) -> Code | None:
@@ -287,9 +281,9 @@ def spin_lock(schedule: Schedule, threads: Iterable[int]) -> Code | None:
             continue
         inner = [schedule.frames[one] for one in schedule.stacks[stack][1 if by_name else 0 :]]
         told = telling(inner) or frame
-        places[_function(told), told.file or told.module, told.line] += number
+        places[called(told), told.file or told.module, told.line] += number
         if frame.polls == TAKES or by_name:
-            takes.add((_function(told), told.file or told.module))
+            takes.add((called(told), told.file or told.module))
     of_function: Counter[tuple[str, str]] = Counter()
     for (function, file, _), number in places.items():
         of_function[function, file] += number

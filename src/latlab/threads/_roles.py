@@ -78,6 +78,7 @@ def groups_of(schedule: Schedule, entries: Mapping[int, str]) -> tuple[Group, ..
             keys[(process, called, entry)].append(index)
         else:
             keys[(process, "", entry)].append(index)
+    _join_unseen(keys)
     processes = {process for process, _, _ in keys}
     runtimes = {
         key
@@ -86,6 +87,18 @@ def groups_of(schedule: Schedule, entries: Mapping[int, str]) -> tuple[Group, ..
     }
     names = {key: _name(key, len(processes) > 1 or key in runtimes) for key in keys}
     return tuple(Group(name, key[0], key[2], tuple(keys[key])) for key, name in _apart(names, keys).items())
+
+
+def _join_unseen(keys: dict[tuple[str, str, str], list[int]]) -> None:
+    """Threads of a name that died before anybody saw where they start, with the only kind of that name."""
+    starts: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for process, called, entry in keys:
+        if called and entry:
+            starts[process, called].append(entry)
+    for (process, called), entries in starts.items():
+        if len(entries) == 1 and (unseen := keys.pop((process, called, ""), None)) is not None:
+            home = process, called, entries[0]
+            keys[home] = sorted((*keys[home], *unseen))
 
 
 def process_name(thread: ScheduledThread) -> str:

@@ -14,7 +14,7 @@ from itertools import takewhile
 from latlab.model.schedule import Frame
 from latlab.system.kernel.python_graft import goes_through_python
 
-__all__ = ["entry_of", "is_own", "is_runtime", "makes_durable", "plain", "telling"]
+__all__ = ["called", "entry_of", "is_own", "is_runtime", "makes_durable", "plain", "telling"]
 
 #: What stands outside of a thread's own first function.
 _STARTERS = re.compile(
@@ -125,6 +125,13 @@ def _whole(outermost: Frame) -> bool:
 def _lambda_in(name: str) -> str:
     found = _LAMBDA.search(name.replace("(anonymous namespace)::", ""))
     return f"lambda #{found[2]} in {found[1]}" if found else ""
+
+
+def called(frame: Frame) -> str:
+    """What a frame's function is called in an answer: as `plain` says, or by where it lies."""
+    if frame.function:
+        return plain(frame.function)
+    return frame.place if frame.module else "unknown"
 
 
 def plain(name: str) -> str:

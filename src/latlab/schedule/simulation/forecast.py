@@ -14,6 +14,7 @@ import numpy as np
 from latlab.model.diagnosis.answer import Interval
 from latlab.model.schedule import Schedule, Wait
 from latlab.model.simulation import Scenario, ScenarioPoint, ScheduleForecast, Simulated
+from latlab.schedule.code.names import called
 from latlab.schedule.simulation.simulate import OVER, Fit, fits_of, run_steps, total_of, unwatched
 from latlab.schedule.simulation.steps import Deed, Steps
 from latlab.words import share
@@ -97,6 +98,8 @@ def _one(
     if scenario.kind == "lock":
         return _nothing(scenario, "how long it is held while no thread waits for it is not seen from outside")
     parts = [_part(schedule, one.steps, scenario) for one in variants]
+    if scenario.kind == "function" and not parts[0][2]:
+        return _nothing(scenario, "no sample of these threads lies in it")
     asked = speedups if scenario.kind != "cpus" else (1.0,)
     rows = []
     for one, (weight, naps, _) in zip(variants, parts, strict=True):
@@ -197,8 +200,9 @@ def _faster(steps: Steps, weight: Array, naps: Array, speedup: float) -> Steps:
 def _share_of_function(schedule: Schedule, function: str, threads: int) -> Array:
     """By thread: the share of its running samples that have the function on their stack."""
     shares = np.zeros(threads)
+    names = [called(frame) for frame in schedule.frames]
     within = np.array(
-        [any(schedule.frames[frame].function == function for frame in stack) for stack in schedule.stacks],
+        [any(names[frame] == function for frame in stack) for stack in schedule.stacks],
         bool,
     )
     samples = schedule.samples[(schedule.samples["running"] == 1) & (schedule.samples["stack"] >= 0)]
