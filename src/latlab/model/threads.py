@@ -35,12 +35,19 @@ class Code:
     Attributes:
         function, file, line: the place; a file of "" and a line of 0 where they are not known.
         share: of the samples.
+        caller: the program's own function that mostly calls it there; "" where none does, or it isn't known.
     """
 
     function: str
     file: str
     line: int
     share: float
+    caller: str = ""
+
+    @property
+    def told(self) -> str:
+        """As a sentence has it."""
+        return f"{self.function}, called by {self.caller}" if self.caller else self.function
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +196,7 @@ class ThreadFindings:
         method: how the kernel's events were taken.
         unseen: share of the waits whose end was not seen.
         notes: what a reader should know of the observation.
+        apart: it has parts that do not wait for each other, so that there is no one progress.
     """
 
     limit: Limit
@@ -205,6 +213,7 @@ class ThreadFindings:
     threads: tuple[str, ...] = ()
     slices: tuple[Slice, ...] = field(default=())
     root: int = 0
+    apart: bool = False
 
     def role(self, name: str | None) -> Role | None:
         """The role of this name, None without one."""

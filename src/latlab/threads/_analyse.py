@@ -10,7 +10,7 @@ from pathlib import PurePath
 import numpy as np
 
 from latlab.model.schedule import Schedule, State, Wait
-from latlab.model.threads import Code, LockUse, Role, ThreadFindings
+from latlab.model.threads import Code, LimitKind, LockUse, Role, ThreadFindings
 from latlab.threads._blame import Blame, Cause, blame_of
 from latlab.threads._candidates import Facts
 from latlab.threads._code import (
@@ -34,7 +34,7 @@ from latlab.threads._roles import (
     told_apart,
 )
 from latlab.threads._tracks import Track, by_due_times, by_even_sleeps, latest, tracks_of
-from latlab.threads._verdict import judge
+from latlab.threads._verdict import judge, lines_apart
 from latlab.threads.goroutines.roles import gathered_threads, split
 
 __all__ = ["analyse"]
@@ -118,28 +118,28 @@ def analyse(
         if _PYTHON.match(thread.process)
         or (thread.command and _PYTHON.match(PurePath(thread.command[0]).name))
     )
-    limit = judge(
-        Facts(
-            schedule,
-            roles,
-            role_of,
-            words,
-            times,
-            blame,
-            spins,
-            first,
-            mine,
-            python,
-            listens,
-            peers or {},
-            parts.goroutines,
-            frozenset(track.thread for track in tracks if by_even_sleeps(track)),
-            asks,
-            serve,
-            answers or {},
-            paces,
-        )
+    facts = Facts(
+        schedule,
+        roles,
+        role_of,
+        words,
+        times,
+        blame,
+        spins,
+        first,
+        mine,
+        python,
+        listens,
+        peers or {},
+        parts.goroutines,
+        frozenset(track.thread for track in tracks if by_even_sleeps(track)),
+        asks,
+        serve,
+        answers or {},
+        paces,
     )
+    limit = judge(facts)
+    apart = limit.kind is LimitKind.UNKNOWN and len(lines_apart(facts)) > 1
     # Their threads are made up: no other part of the answer knows them.
     roles = tuple(
         replace(role, threads=()) if index in parts.goroutines.cpus else role
@@ -161,6 +161,7 @@ def analyse(
         threads=names,
         slices=slices,
         root=first,
+        apart=apart,
     )
 
 

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from latlab.model.schedule import FOREIGN, Schedule, Source, State, Wait
+from latlab.model.threads import Role
 from latlab.threads._locks import Word
 from latlab.threads._path import PIECE, Piece, walk
 from latlab.threads._roles import Group
 from latlab.threads._tracks import Track
 
-__all__ = ["BLOCKS", "Blame", "Cause", "blame_of"]
+__all__ = ["BLOCKS", "Blame", "Cause", "blame_of", "lines_of"]
 
 Array = np.ndarray[Any, Any]
 
@@ -29,6 +30,7 @@ _OPEN_TAIL = 0.9  # of the window: a thread whose last wait is longer took no pa
 _WHOLE_RUN = 0.8  # of the window: one wait that is as long is for the end of it
 _DYING_NS = 5_000_000  # from a signal of another process to the end of a thread
 _LAST_PIECES = 16
+_VISITED = 0.02  # of a role's progress, that another one's doing made up
 
 
 class Cause:
@@ -177,6 +179,36 @@ def blame_of(
     return Blame(
         shares, _CAUSES, locks, tuple(pieces), foreign, stranger, idle, outside, disk, begin, end, changes
     )
+
+
+def lines_of(blame: Blame, roles: Sequence[Role]) -> list[tuple[frozenset[int], float]]:
+    """(roles, share of all weight) of the parts of a program that depend on nothing of each other.
+
+    Two roles are of one part when what one of them did depended on the other for a share of its time.
+    """
+    role_of = {thread: index for index, role in enumerate(roles) for thread in role.threads}
+    first = list(range(len(roles)))
+
+    def root(role: int) -> int:
+        while first[role] != role:
+            role = first[role]
+        return role
+
+    spent = np.zeros((len(roles), len(roles)))  # of the progress of a role, on what roles did
+    for start, weight, found in blame.pieces:
+        for thread, time in enumerate(np.bincount(found["thread"], found["end"] - found["begin"]).tolist()):
+            if time:
+                spent[role_of[start], role_of[thread]] += weight * time
+    weights = spent.sum(axis=1)
+    for mine, other in np.argwhere(spent > _VISITED * weights[:, None]).tolist():
+        low, high = sorted((root(mine), root(other)))
+        first[high] = low
+    parts: dict[int, set[int]] = {}
+    for index in range(len(roles)):
+        parts.setdefault(root(index), set()).add(index)
+    whole = max(1e-9, float(weights.sum()))
+    lines = [(frozenset(one), float(weights[list(one)].sum()) / whole) for one in parts.values()]
+    return sorted((line for line in lines if line[1] > 0), key=lambda line: -line[1])
 
 
 def _stretches(track: Track, edges: Array, begin: int, time: int) -> list[tuple[int, int, int]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from itertools import pairwise
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import dropwhile, pairwise
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,7 @@ __all__ = [
     "spin_lock",
     "spinning",
     "waiting_places",
+    "while_held",
 ]
 
 _MOST_CODE = 5
@@ -60,22 +62,69 @@ def hottest(schedule: Schedule, threads: Iterable[int], *, running: bool = True)
     if not samples.size:
         return ()
     mine = np.isin(samples["thread"], list(threads)) & (samples["running"] == (1 if running else 0))
-    stacks, counts = np.unique(samples["stack"][mine], return_counts=True)
+    return _places_of(schedule, samples["stack"][mine])
+
+
+def _places_of(schedule: Schedule, taken: np.ndarray[Any, Any]) -> tuple[Code, ...]:
+    stacks, counts = np.unique(taken, return_counts=True)
     places: Counter[tuple[str, str]] = Counter()
     lines: dict[tuple[str, str], Counter[int]] = {}
+    callers: dict[tuple[str, str], Counter[str]] = {}
     for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True):
-        frame = telling([schedule.frames[one] for one in schedule.stacks[stack]])
+        frames = [schedule.frames[one] for one in schedule.stacks[stack]]
+        frame = telling(frames)
         if frame is None:
             continue
         key = (called(frame), frame.file or frame.module)
         places[key] += number
         lines.setdefault(key, Counter())[frame.line] += number
+        callers.setdefault(key, Counter())[_caller(frames, frame)] += number
     total = max(1, int(counts.sum()))  # what runs without a name, as code made at run time, included
-    return tuple(
-        Code(function, file, lines[function, file].most_common(1)[0][0], number / total)
-        for (function, file), number in places.most_common(_MOST_CODE)
-        if number >= 0.02 * total
-    )
+    found = []
+    for (function, file), number in places.most_common(_MOST_CODE):
+        if number >= 0.02 * total:
+            caller, calls = callers[function, file].most_common(1)[0]
+            line = lines[function, file].most_common(1)[0][0]
+            found.append(
+                Code(function, file, line, number / total, caller if calls > _MOSTLY * number else "")
+            )
+    return tuple(found)
+
+
+def _caller(frames: Sequence[Frame], frame: Frame) -> str:
+    """The program's next function outside of this one, a recursion's own calls aside."""
+    name = called(frame)
+    outer = dropwhile(lambda one: one is not frame, frames)
+    return next((own for one in outer if is_own(one) and (own := plain(one.function)) != name), "")
+
+
+def while_held(
+    schedule: Schedule, holds: Mapping[int, Sequence[tuple[int, int]]], takers: Sequence[str]
+) -> tuple[str, tuple[Code, ...]]:
+    """What runs while a lock is held for which others wait: its part, and the hottest functions.
+
+    Args:
+        holds: of each thread the times in which it held it.
+        takers: the functions that take it; what such a one calls is the part that is told, "" where the
+            samples tell none.
+    """
+    samples = schedule.samples[schedule.samples["running"] == 1]
+    inside = np.zeros(len(samples), bool)
+    for thread, times in holds.items():
+        spans = np.array(sorted(times))
+        at = np.searchsorted(spans[:, 0], samples["time"], "right") - 1
+        inside |= (samples["thread"] == thread) & (at >= 0) & (samples["time"] < spans[np.maximum(at, 0), 1])
+    taken = samples["stack"][inside]
+    if len(taken) < _LEAST_SAMPLES:
+        return "", ()
+    parts: Counter[str] = Counter()
+    for stack, number in Counter(taken.tolist()).items():
+        frames = [schedule.frames[one] for one in schedule.stacks[stack]]
+        own = [plain(one.function) for one in frames if is_own(one)]
+        outer = next((at for at, name in enumerate(own) if name in takers), 0)
+        parts[own[max(0, outer - 1)] if own else ""] += number
+    part, number = parts.most_common(1)[0]
+    return part if number > 0.5 * len(taken) else "", _places_of(schedule, taken)
 
 
 def coroutine_of(schedule: Schedule, threads: Iterable[int]) -> Code | None:

@@ -6,7 +6,8 @@ Over 400 lines: one function a kind of limit, which share how roles are told.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 import numpy as np
@@ -17,7 +18,7 @@ from latlab.model.threads import Code, Limit, LimitKind, Role
 from latlab.schedule.interpreter_lock import takes_one_cpu
 from latlab.threads._blame import Cause
 from latlab.threads._candidates import IDLE, LEAST, Array, Candidate, Facts
-from latlab.threads._code import coroutine_of, hottest, own_function, spin_lock, waiting_places
+from latlab.threads._code import coroutine_of, hottest, own_function, spin_lock, waiting_places, while_held
 from latlab.threads._edges import busy_of
 from latlab.words import share
 
@@ -66,7 +67,8 @@ def lock_of(facts: Facts, total: float) -> Limit | None:
     if gil and _one_runs(facts, threads):
         return None
     name = "GIL" if gil else word.name
-    held = said(ThreadEvidence.HELD_BY, holders=_roles(facts, holders), waiters=_roles(facts, waiters))
+    holding, waiting_roles = _held_by(facts, word.holds, holders), _roles(facts, waiters)
+    held = said(ThreadEvidence.HELD_BY, holders=holding, waiters=waiting_roles)
     told = "the interpreter lock (GIL)" if gil else word.told
     if not word.sure and not gil and confidence < _SURE_LOCK:
         return None
@@ -81,6 +83,10 @@ def lock_of(facts: Facts, total: float) -> Limit | None:
     code = hottest(facts.schedule, threads)
     if word.places and not gil:
         evidence.append(said(ThreadEvidence.WAITED_IN, places=", ".join(word.places[:2])))
+    work, held_code = ("", ()) if gil else while_held(facts.schedule, word.holds, word.places)
+    if work:
+        evidence.append(said(ThreadEvidence.HELD_IN, function=work))
+        held = said(ThreadEvidence.HELD_BY_IN, holders=holding, waiters=waiting_roles, function=work)
     return Limit(
         LimitKind.LOCK,
         name,
@@ -88,8 +94,20 @@ def lock_of(facts: Facts, total: float) -> Limit | None:
         part,
         said(ThreadFinding.LOCK, lock=told, part=part, held=held),
         tuple(evidence),
-        code,
+        held_code or code,
     )
+
+
+def _held_by(facts: Facts, holds: Mapping[int, Sequence[tuple[int, int]]], holders: Sequence[int]) -> str:
+    """Who holds a lock; of several roles the one that does for longest first, each with its share."""
+    times: Counter[int] = Counter()
+    for thread, mine in holds.items():
+        times[facts.role_of[thread]] += sum(end - begin for begin, end in mine)
+    whole = sum(times.values())
+    if len(holders) < 2 or not whole:
+        return _roles(facts, holders)
+    order = sorted(holders, key=lambda role: -times[role])
+    return ", ".join(f"{counted(facts.roles[role])} ({share(times[role] / whole)})" for role in order)
 
 
 def mutex_of(facts: Facts) -> Limit | None:
@@ -283,7 +301,11 @@ def _of_role(facts: Facts, first: Candidate, part: float, confidence: float) -> 
     sleeps = f", which sleeps {share(asleep)} of the time" if asleep >= LEAST or first.by_turns else ""
     sentence = said(ThreadFinding.ROLE, who=asks + shown, sleeps=sleeps, part=part)
     if code and code[0].share >= 0.3:
-        where = {"function": code[0].function, "samples": code[0].share}
+        caller = code[0].caller
+        told = (
+            code[0].told if caller and caller not in role.name and caller != role.entry else code[0].function
+        )
+        where = {"function": told, "samples": code[0].share}
         sentence = said(ThreadFinding.ROLE_IN, who=asks + shown, sleeps=sleeps, part=part, **where)
     kind = first.kind
     if late is not None and kind is LimitKind.THREAD and facts.schedule.threads[late].pid != facts.root:

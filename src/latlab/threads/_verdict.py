@@ -7,6 +7,7 @@ equally slow stages faster buys nothing, whichever the path ran through by chanc
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ import numpy as np
 from latlab.model.evidence.said import said
 from latlab.model.evidence.threads import ThreadEvidence, ThreadFinding, ThreadReason
 from latlab.model.threads import Limit, LimitKind, Role
-from latlab.threads._blame import Cause
+from latlab.threads._blame import Cause, lines_of
 from latlab.threads._candidates import IDLE, LEAST, Candidate, Facts, by_turns, candidates_of, crowd, crowded
 from latlab.threads._code import asking, hottest
 from latlab.threads._edges import busy_of
@@ -32,7 +33,7 @@ from latlab.threads._limits import (
 )
 from latlab.words import share
 
-__all__ = ["SHORTEST_S", "judge"]
+__all__ = ["SHORTEST_S", "judge", "lines_apart"]
 
 SHORTEST_S = 0.1
 _UNSEEN = 0.25  # of the progress
@@ -54,6 +55,8 @@ _INNER = 0.35  # of their time that threads of one role wait for each other
 _TRIES = 0.15  # of the running samples that try, and of those that read the clock
 _ASKS = 0.5  # of both
 _RESAMPLES = 400
+_LINE = 0.03  # of the progress: a part of the program that depends on no other
+_LINE_RUNS = 0.03  # CPUs that such a part uses; less is a housekeeper's
 
 
 def judge(facts: Facts) -> Limit:
@@ -138,6 +141,8 @@ def judge(facts: Facts) -> Limit:
         )
         if alike is not None:
             return _withheld(facts, candidates, alike)
+    if (apart := _apart(facts, candidates)) is not None:
+        return _withheld(facts, candidates, apart)
     if confidence < _SURE:
         return _withheld(
             facts,
@@ -145,6 +150,40 @@ def judge(facts: Facts) -> Limit:
             said(ThreadReason.CHANGES, name=first.name, cases=confidence),
         )
     return told
+
+
+def lines_apart(facts: Facts) -> list[frozenset[int]]:
+    """The roles of each part of the program that works, and waits for nothing of the others."""
+    if facts.goroutines.cpus:
+        return []
+    ran = [sum(facts.times[thread].running for thread in role.threads) for role in facts.roles]
+    least = _LINE_RUNS * 1e9 * facts.schedule.seconds
+    return [
+        roles
+        for roles, weight in lines_of(facts.blame, facts.roles)
+        if weight >= _LINE and sum(ran[role] for role in roles) >= least
+    ]
+
+
+def _apart(facts: Facts, candidates: Sequence[Candidate]) -> str | None:
+    """Parts that wait for nothing of each other: what limits one of them is not the program's limit.
+
+    But of a program that came to its end it is, if its first thread waited for that part.
+    """
+    first = candidates[0]
+    lines = lines_apart(facts)
+    if len(lines) < 2 or first.kind not in (LimitKind.THREAD, LimitKind.PROCESS, LimitKind.TIMER):
+        return None
+    main = next((one for one, it in enumerate(facts.schedule.threads) if it.tid == facts.root), -1)
+    if main >= 0 and facts.schedule.threads[main].ended:
+        home = [roles for roles, _ in lines_of(facts.blame, facts.roles) if facts.role_of[main] in roles]
+        if home and home[0].issuperset(first.roles):
+            return None
+    led = []
+    for roles in lines:
+        mine = (one for one in candidates if one.roles and roles.issuperset(one.roles))
+        led += [f"{one.name} ({one.kind})" for one in itertools.islice(mine, 1)]
+    return said(ThreadReason.LINES, parts=len(lines), listed=", ".join(led))
 
 
 def _unclear(candidates: Sequence[Candidate], total: float) -> bool:

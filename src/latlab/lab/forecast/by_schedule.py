@@ -42,6 +42,8 @@ def by_schedule(
         return (), f"of all that happened only the last {duration(1e9 * schedule.seconds)} are analysed"
     if schedule.seconds < SHORTEST_S:
         return (), said(ThreadReason.TOO_SHORT, ns=schedule.seconds * 1e9)
+    if found.apart:
+        return (), said(Withheld.APART)
     asked = scenarios_of(schedule, found)
     if not asked:
         return (), said(Withheld.NOTHING_TO_ASK)

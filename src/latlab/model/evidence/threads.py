@@ -18,6 +18,8 @@ class ThreadEvidence(Kind):
     TAKEN_BY = "taken by {roles}"
     TOGETHER = "its {threads:plural thread} together ran {cpus:.2f} CPUs"
     WAITED_IN = "waited for in {places}"
+    HELD_IN = "while it is held and waited for, {function} mostly runs"
+    HELD_BY_IN = "held by {holders}, mostly in {function}, and waited for by {waiters}"
     ROLES_WAITED = "{roles} waited for it"
     SLEPT = "{who} ran {running:share} of the time and slept otherwise"
     WAITED_FOR = "progress waited for {name} {part:share} of the time"
@@ -110,6 +112,7 @@ class ThreadReason(Kind):
     )
     NOTHING_LEADS = "nothing leads: {listed}"
     IN_TURN = "two limit in turn: {listed}"
+    LINES = "{parts} parts of it do not wait for each other, and each has a limit of its own: {listed}"
     LACKED_UNSEEN = (
         "its threads want no more CPUs than there are and lacked them often; who had them was not seen"
     )

@@ -25,7 +25,7 @@ def add_threads(page: Page, found: ThreadFindings) -> None:
     if found.limit.code:
         page.table(
             ("function", "file", "line", "samples"),
-            [[one.function, one.file, one.line or None, share(one.share)] for one in found.limit.code],
+            [[one.told, one.file, one.line or None, share(one.share)] for one in found.limit.code],
             "Where in the code that which limits runs.",
         )
     _progress(page, found)

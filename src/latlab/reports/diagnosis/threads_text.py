@@ -22,7 +22,7 @@ def thread_blocks(found: ThreadFindings, styled: bool) -> list[str]:
     """The tables below the finding."""
     blocks = []
     if found.limit.code:
-        rows = [[one.function, _place(one.file, one.line), share(one.share)] for one in found.limit.code]
+        rows = [[one.told, _place(one.file, one.line), share(one.share)] for one in found.limit.code]
         blocks.append(table(("function", "where", "samples"), rows, title="In the code", styled=styled))
     if found.roles:
         title = "What its threads do ('limits': the share of the program's progress that waited for the role)"
