@@ -10,7 +10,7 @@ import pytest
 from latlab._core import schedule as core
 from latlab.lab.forecast.by_schedule import by_schedule, scenarios_of
 from latlab.model import schedule as layouts
-from latlab.model.schedule import Losses, Schedule, ScheduledThread, Source, State, Wait
+from latlab.model.schedule import Frame, Losses, Schedule, ScheduledThread, Source, State, Wait
 from latlab.model.threads import Code, Limit, LimitKind, LockUse, Role, ThreadFindings
 
 MS = 1_000_000
@@ -32,6 +32,16 @@ def schedule() -> Schedule:
         np.empty(0, layouts.FOREIGN),
         Losses("bpf"), exit_code=0,
     )  # fmt: skip
+
+
+def sampled(function: str = "parse", times: int = 6) -> Schedule:
+    """The same, of whose worker's ten samples so many are in a function."""
+    samples = np.zeros(10, layouts.SAMPLE)
+    samples["thread"], samples["running"] = 1, 1
+    samples["time"] = np.arange(10) * 10 * MS
+    samples["stack"] = [0] * times + [1] * (10 - times)
+    frames = (Frame(function, "app.cpp", 3), Frame("main", "app.cpp", 9))
+    return replace(schedule(), samples=samples, stacks=((0, 1), (1,)), frames=frames)
 
 
 def findings(kind: LimitKind = LimitKind.THREAD, **of_worker: object) -> ThreadFindings:
@@ -70,10 +80,10 @@ def test_of_several_parts_those_that_are_done_in_time_are_told() -> None:
         return False
 
     part = findings(code=(Code("parse", "app.c", 3, 0.6),))
-    made, _ = by_schedule(schedule(), part, lambda line: None, counted)
+    made, _ = by_schedule(sampled(), part, lambda line: None, counted)
     assert [one.stage for one in made] == ["worker", "parse in worker"]
     left = iter([False] * (len(asked) - 1) + [True])  # over before the very last simulation
-    made, why = by_schedule(schedule(), part, lambda line: None, lambda: next(left))
+    made, why = by_schedule(sampled(), part, lambda line: None, lambda: next(left))
 
     assert [one.stage for one in made] == ["worker"]
     assert "parse in worker" in why
@@ -129,3 +139,28 @@ def test_steps_that_the_core_refuses_make_no_forecast_and_end_nothing(
     made, why = by_schedule(schedule(), findings(), lambda line: None)
     assert made == ()
     assert why == "what its threads did can't be simulated: a step of a simulation is none"
+
+
+def test_a_function_of_c_plus_plus_is_asked_by_the_name_that_it_is_told_by() -> None:
+    part = findings(code=(Code("feed::parse", "app.cpp", 3, 0.6),))
+    made, why = by_schedule(sampled("feed::parse(char const*, unsigned long)"), part, lambda line: None)
+
+    assert why == ""
+    asked = made[1].points[1].time_ns
+    assert asked is not None
+    assert asked.value == pytest.approx(102 * MS - 0.5 * 0.6 * 101 * MS, rel=0.02)
+
+
+def test_a_function_without_a_sample_is_not_said_to_be_of_no_use() -> None:
+    part = findings(code=(Code("other", "app.cpp", 3, 0.6),))
+    made, why = by_schedule(sampled(), part, lambda line: None)
+
+    assert [one.stage for one in made] == ["worker"]
+    assert "no sample" in why
+
+
+def test_of_parts_that_do_not_wait_for_each_other_none_sets_the_time() -> None:
+    made, why = by_schedule(schedule(), replace(findings(), apart=True), lambda line: None)
+
+    assert made == ()
+    assert "do not wait for each other" in why

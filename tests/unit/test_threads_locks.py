@@ -37,9 +37,9 @@ def test_a_thread_that_mostly_tries_and_reads_the_clock_may_wait_in_a_loop(
     made = Made()
     feeder, bath = made.thread("feeder"), made.thread("bath", 100)
     made.run(feeder, 0, 1000)
-    for at in range(0, 1000, 10):
-        made.wait(bath, at, at + 9, source=Source.TIMER, on=Wait.TIMER)
-        made.run(bath, at + 9, at + 10)
+    for at in range(0, 1000, 50):
+        made.wait(bath, at, at + 49, source=Source.TIMER, on=Wait.TIMER)
+        made.run(bath, at + 49, at + 50)
     made.stack(feeder, "clock_gettime", "main", times=clock)
     made.stack(feeder, "Rack::try_put", "main", times=tries)
     made.stack(feeder, "cast", "main", times=100 - clock - tries)

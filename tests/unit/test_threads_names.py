@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.threads_made import Made, found_in, pipeline
 
-from latlab.model.schedule import Frame, Source
+from latlab.model.schedule import Frame, Source, Wait
+from latlab.model.threads import LimitKind
 from latlab.threads import analyse
 
 
@@ -116,3 +117,59 @@ def test_what_a_server_does_at_the_moment_is_no_part_of_its_name(state: str) -> 
     made.commands[100] = (f"postgres: bench shop [local] {state}",)
     made.run(main, 0, 1000)
     assert found_in(made).limit.name == "postgres: bench shop [local]"
+
+
+def test_short_threads_of_one_name_are_one_role_though_few_were_sampled() -> None:
+    made = Made()
+    made.thread("app")
+    for number in range(6):
+        late = made.thread("late")
+        made.run(late, 100 * number, 100 * number + 60)
+        if number == 2:
+            made.stack(late, "crunch(int)", "begin(void*)", "start_thread", "clone3", times=30)
+
+    late_ones = [(role.name, role.count) for role in found_in(made).roles if "late" in role.name]
+    assert late_ones == [("late (begin)", 6)]
+
+
+def test_the_function_that_calls_the_hottest_one_is_told() -> None:
+    made = pipeline(2, 10)
+    made.stack(2, "spin(long)", "book::match(int)", "book_thread", times=40)
+    limit = found_in(made).limit
+
+    assert [(code.function, code.caller) for code in limit.code] == [("spin", "book::match")]
+    assert "spin, called by book::match" in limit.sentence
+
+
+def test_what_a_lock_is_held_for_is_told_and_by_whom_mostly() -> None:
+    made = Made()
+    made.thread("app")
+    threads = [made.thread(name) for name in ("writer", "reader")]
+    taken = ("__lll_lock_wait", "pthread_mutex_lock", "session")
+    stacks = [made.stack(one, *taken, running=False) for one in threads]
+    for i in range(100):
+        mine, other = threads[i % 2], threads[1 - i % 2]
+        long = 14 if i % 2 == 0 else 6
+        at = 10 * i if i % 2 == 0 else 10 * i + 4
+        made.run(mine, at, at + long)
+        made.wait(other, at, at + long, mine, item=0x7000, sample=stacks[1 - i % 2])
+    for thread in threads:
+        made.stack(thread, "spin", "append_journal", "session", times=500)
+    limit = found_in(made).limit
+
+    assert limit.kind is LimitKind.LOCK
+    assert "mostly in append_journal" in limit.sentence
+    assert "held by writer (session) (70.0 %), reader (session) (30.0 %)" in limit.sentence
+
+
+def test_parts_that_do_not_wait_for_each_other_have_no_one_limit() -> None:
+    made = Made()
+    main, hog = made.thread("app"), made.thread("statistics")
+    made.run(hog, 0, 1000)
+    made.turns(main, 1, on=Wait.TIMER, source=Source.TIMER)
+    found = found_in(made)
+
+    assert found.limit.kind is LimitKind.UNKNOWN
+    assert "statistics (thread)" in found.limit.sentence
+    assert "app (timer)" in found.limit.sentence
+    assert found.apart

@@ -99,7 +99,7 @@ def _one(
         return _nothing(scenario, "how long it is held while no thread waits for it is not seen from outside")
     parts = [_part(schedule, one.steps, scenario) for one in variants]
     if scenario.kind == "function" and not parts[0][2]:
-        return _nothing(scenario, "no sample of these threads lies in it")
+        return _nothing(scenario, "no sample of these threads is in it")
     asked = speedups if scenario.kind != "cpus" else (1.0,)
     rows = []
     for one, (weight, naps, _) in zip(variants, parts, strict=True):
