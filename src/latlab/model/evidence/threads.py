@@ -112,7 +112,9 @@ class ThreadReason(Kind):
     )
     NOTHING_LEADS = "nothing leads: {listed}"
     IN_TURN = "two limit in turn: {listed}"
-    LINES = "{parts} parts of it were not seen to wait for each other, and each has a limit of its own: {listed}"
+    LINES = (
+        "{parts} parts of it were not seen to wait for each other, and each has a limit of its own: {listed}"
+    )
     LACKED_UNSEEN = (
         "its threads want no more CPUs than there are and lacked them often; who had them was not seen"
     )
