@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks._options import parser_of
+from latlab.lab.forecast.one_speed import varied
 from latlab.lab.forecast.stage_runs import Stubbing, measure_unmodified
 from latlab.lab.trading.demo import DemoOptions, feeds_for
 from latlab.model.diagnosis.layout import Layout
@@ -62,8 +63,8 @@ def main() -> None:
         blocks = values[: len(values) // _BLOCK * _BLOCK].reshape(-1, _BLOCK).mean(axis=1)
         shown = "".join(f"{value:12,.4g}" for value in (values.min(), np.median(values), values.max()))
         print(f"{name:28} {shown} {_deviation(values):9.1%} {_deviation(blocks):7.1%}")
-    if (said := speed.in_words()) is not None:
-        print(said)
+    if (seen := speed.varied()) is not None:
+        print(varied(*seen))
 
 
 if __name__ == "__main__":
