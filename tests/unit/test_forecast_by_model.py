@@ -7,9 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from latlab.lab.forecast.by_queue_model import modelled
+from latlab.errors import NotTrustworthyError
+from latlab.lab.forecast.by_queue_model import modelled, require_seen
 from latlab.model.queues.observation import Observation, Stage
-from latlab.queues import service_bounds
+from latlab.model.queues.queueing import ModelForecast, ModelQueue, ModelSource, ModelStage, QueueingModel
+from latlab.model.threads import Role
+from latlab.queues import forecast, service_bounds
+from latlab.queues.model.in_step import moves_in_step
 from latlab.queues.model.tandem import Line, observe, simulate
 from latlab.reports.diagnosis.text import forecast_rows
 
@@ -78,3 +82,57 @@ def test_published_times_give_the_rates_and_the_knee() -> None:
         assert point.rate_hz.value == pytest.approx(truth, rel=0.06)
     assert found.knee is not None
     assert 0.4 <= found.knee.value <= 0.62
+
+
+def role(name: str, busy: float, **blocked: float) -> Role:
+    return Role(name, 1, (1,), busy, 0.0, blocked, busy, 0.5, threads=(1,))
+
+
+def test_a_stage_that_the_model_keeps_busy_and_whose_thread_waits_is_no_model() -> None:
+    roles = (role("stage-1", 0.98, futex=0.02), role("stage-2", 0.05, pipe=0.95))
+    with pytest.raises(NotTrustworthyError, match=r"the model has stage-2 busy [45]\d\.\d % of the time"):
+        modelled(with_own_times(), "stage-1", seed=1, events=200, roles=roles)
+
+
+def test_stages_that_share_one_thread_make_no_model() -> None:
+    with pytest.raises(NotTrustworthyError, match=r"its stages share app\.py, which ran 99"):
+        modelled(with_own_times(), "stage-1", seed=1, events=200, roles=(role("app.py", 0.99),))
+
+
+def test_threads_that_do_what_the_model_says_change_nothing() -> None:
+    roles = tuple(role(f"stage-{i}", busy, futex=1 - busy) for i, busy in enumerate((0.5, 0.98, 0.5)))
+    found = modelled(with_own_times(), "stage-1", seed=1, events=400, roles=roles)
+    assert found.takes_over in ("stage-0", "stage-2")
+
+
+def paced(source: ModelSource, service_ns: float) -> tuple[QueueingModel, ModelForecast]:
+    model = QueueingModel(
+        (source,), (ModelStage("develop", service_ns),), (ModelQueue("a", "scan", "develop"),)
+    )
+    return model, forecast(model, events=400, seed=1)
+
+
+def test_a_source_that_waits_for_others_gives_what_they_let_it() -> None:
+    model, run = paced(ModelSource("a", 140.0), 7_000_000)
+    require_seen(model, run, (role("scan", 0.1, timer=0.9),))
+    with pytest.raises(NotTrustworthyError, match=r"scan waited for other threads 92"):
+        require_seen(model, run, (role("scan", 0.08, futex=0.92),))
+
+
+def test_a_fork_at_the_source_moves_in_step() -> None:
+    sources = (ModelSource("tiny", 163.0), ModelSource("full", 163.0))
+    stages = (ModelStage("thumbnail", 6_130_000, 0.1), ModelStage("original", 200_000))
+    queues = (ModelQueue("tiny", "split", "thumbnail", 8), ModelQueue("full", "split", "original", 8))
+    model = QueueingModel(tuple(replace(one, saturated=True) for one in sources), stages, queues)
+    before = forecast(model, events=400, seed=1).throughput_hz
+    after = forecast(model.with_stage("thumbnail", speed=2.0), events=400, seed=1).throughput_hz
+
+    assert before == pytest.approx(326, rel=0.02)
+    assert after == pytest.approx(652, rel=0.05)  # each branch gets each event
+
+
+def test_a_source_that_gives_its_two_queues_unlike_rates_gives_each_event_to_one() -> None:
+    sources = (ModelSource("tiny", 100.0), ModelSource("full", 50.0))
+    stages = (ModelStage("thumbnail", 6_130_000, 0.1), ModelStage("original", 200_000))
+    queues = (ModelQueue("tiny", "split", "thumbnail", 8), ModelQueue("full", "split", "original", 8))
+    assert not moves_in_step(QueueingModel(sources, stages, queues))

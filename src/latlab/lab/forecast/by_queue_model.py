@@ -17,13 +17,14 @@ from latlab import queues, stubs
 from latlab.errors import LatlabError, NotTrustworthyError
 from latlab.lab.forecast.what_limits import with_limits
 from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
-from latlab.model.evidence.forecast import ForecastSaid
+from latlab.model.evidence.forecast import ForecastSaid, ModelDoubt
 from latlab.model.evidence.said import said
 from latlab.model.queues.observation import Observation
 from latlab.model.queues.queueing import ModelForecast, QueueingModel
+from latlab.model.threads import Role
 from latlab.words import count
 
-__all__ = ["modelled"]
+__all__ = ["modelled", "require_seen"]
 
 SPEEDUPS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _SEEDS = 2
@@ -33,16 +34,29 @@ _SAME = 0.05  # of the throughput: what two bounds may differ by, and still tell
 _MOST_NAMED = 3
 _QUARTER = 0.25
 _ASKED = (0.2, 1.0)  # speed-ups at which the two bounds are held against each other
+_ON_OTHERS = ("futex", "pipe", "eventfd", "semaphore")  # a remote answer is a part of the service
+_NO_TIME = 0.95  # of the time: a stage so busy is not given what comes, but comes to what it can do
+_BUSIER = 0.25  # of the time: so much more than its thread a stage of the model may be busy
+_WAITING = 0.5  # of its time: a source that waits so long for other threads puts when they let it
+_WHOLE = 0.7  # of the time: who is as busy has none to spare
+_FREE = 5.0  # times the throughput: all that limited is gone
 _LEAST_SHARE = 0.02  # of the service, which stands for none: a stage without any makes no finite model
 
 
 def modelled(
-    observation: Observation, stage: str, *, seed: int, events: int = _EVENTS, deadline: float = math.inf
+    observation: Observation,
+    stage: str,
+    *,
+    seed: int,
+    events: int = _EVENTS,
+    deadline: float = math.inf,
+    roles: Sequence[Role] = (),
 ) -> Forecast:
     """Fit, and simulate the stage at several speeds.
 
     Args:
         stage: its name, or a type of stages.
+        roles: what the threads of the stages were seen to do, where that was looked at.
         seed: of the simulations; every speed sees the same arrivals.
         events: that arrive in each simulation.
         deadline: on the clock of time.monotonic: no simulation begins after it.
@@ -63,6 +77,7 @@ def modelled(
     bounded = _bounded(model, bounds, 1.0)
     least = _simulated(bounded, stage, events, seed, SPEEDUPS[:1], deadline)
     _require_null(observation, model, least[0.0])
+    require_seen(model, least[0.0][0], roles)
     least |= _simulated(bounded, stage, events, seed, SPEEDUPS[1:], deadline)
     # If others were a quarter of what they may be: does the answer change?
     quarter = _bounded(model, bounds, _QUARTER)
@@ -79,6 +94,7 @@ def modelled(
         what="throughput",
     )
     after = _source_that_limits(model, least[1.0]) or _busiest(least[1.0][0], stage)
+    _require_limit(model, stage, least, after)
     untold = _untold(model)
     knee = None
     if found.t_limit is not None:
@@ -131,6 +147,59 @@ def _require_null(observation: Observation, model: QueueingModel, runs: Sequence
             "something limits that queues and stages alone do not have, such as a lock",
             remedy="measure it instead: name the component of the stage",
         )
+
+
+def require_seen(model: QueueingModel, run: ModelForecast, roles: Sequence[Role]) -> None:
+    """The model as it is has its stages as busy as their threads were seen, and knows on whom these depend.
+
+    Raises:
+        NotTrustworthyError: it does not: what it took for service was a wait, its stages share a thread, or a
+            source waits for what the queues do not tell.
+    """
+    of_name = {role.name: role for role in roles}
+    for one in run.stages:
+        role = of_name.get(one.name)
+        if role is not None and one.utilisation > 1 - _for_others(role) + _BUSIER:
+            raise _withheld(ModelDoubt.WAITS, stage=one.name, busy=one.utilisation, waited=_for_others(role))
+    filled = {queue.name: queue.source for queue in model.queues}
+    for source in model.sources:
+        role = of_name.get(filled.get(source.queue, ""))
+        if role is not None and not source.saturated and role.blocked.get("futex", 0.0) > _WAITING:
+            raise _withheld(ModelDoubt.SOURCE_WAITS, source=role.name, waited=role.blocked["futex"])
+    alone = [role for role in roles if role.count == 1 and role.running + role.runnable > _WHOLE]
+    if len(model.stages) > 1 and alone and not of_name.keys() & {one.name for one in model.stages}:
+        raise _withheld(ModelDoubt.ONE_THREAD, who=alone[0].name, running=alone[0].running)
+
+
+def _for_others(role: Role) -> float:
+    """The share of its time that it waits for other threads."""
+    return sum(role.blocked.get(kind, 0.0) for kind in _ON_OTHERS)
+
+
+def _require_limit(
+    model: QueueingModel, stage: str, runs: Mapping[float, Sequence[ModelForecast]], after: str | None
+) -> None:
+    """Where no more is gained, something has no time left: the source, or the stage that takes over.
+
+    Raises:
+        NotTrustworthyError: nothing has, or the stage itself had none left and yet gains nothing.
+    """
+    own, fast = runs[0.0][0], runs[1.0][0]
+    busy = {one.name: one.utilisation for one in fast.stages}
+    if fast.throughput_hz > _FREE * own.throughput_hz or _source_that_limits(model, runs[1.0]) is not None:
+        return
+    if any(source.drops for source in model.sources):
+        return  # what comes doesn't wait for anybody
+    mine = max((one.utilisation for one in own.stages if one.name == stage), default=0.0)
+    if mine > _NO_TIME and busy.get(after or "", 0.0) < _WHOLE:
+        raise _withheld(ModelDoubt.NOTHING_BUSY, stage=stage)
+
+
+def _withheld(why: ModelDoubt, **numbers: object) -> NotTrustworthyError:
+    return NotTrustworthyError(
+        f"withheld, since {said(why, **numbers)}",
+        remedy="measure it instead: name the component of the stage",
+    )
 
 
 def _untold(model: QueueingModel) -> tuple[str, ...]:

@@ -80,6 +80,27 @@ class ForecastWarning(Kind):
     )
 
 
+class ModelDoubt(Kind):
+    """Why the queueing model's forecast is not told."""
+
+    WAITS = (
+        "the model has {stage} busy {busy:share} of the time, and its threads waited for others "
+        "{waited:share} of it"
+    )
+    SOURCE_WAITS = (
+        "{source} waited for other threads {waited:share} of the time, so that what it puts may depend on "
+        "what is served, as with a window of credits: the model knows only its queues"
+    )
+    ONE_THREAD = (
+        "its stages share {who}, which ran {running:share} of the time: the model knows no thread that "
+        "several stages need"
+    )
+    NOTHING_BUSY = (
+        "in the model {stage} has no time to spare, and yet making it faster gains little, while nothing "
+        "else is busy"
+    )
+
+
 class Withheld(Kind):
     """Why there is no forecast; `again` says what would settle it."""
 

@@ -35,7 +35,11 @@ _MOST_MOVES = 400_000  # events times queues, of one simulation: about two secon
 
 
 def moves_in_step(model: QueueingModel) -> bool:
-    """Whether it has a join, a fork to all, or a circle, and nothing but these and lines."""
+    """Whether it has a join, a fork to all, or a circle, and nothing but these and lines.
+
+    Who fills several queues with as much each puts an event to all of them, or to each in its turn: neither
+    gets ahead of the other.
+    """
     stages = {stage.name: stage for stage in model.stages}
     inputs = {name: [queue for queue in model.queues if queue.drain == name] for name in stages}
     outputs = {name: [queue for queue in model.queues if queue.source == name] for name in stages}
@@ -46,6 +50,14 @@ def moves_in_step(model: QueueingModel) -> bool:
     if any(len(inputs[name]) > 1 and not stage.joins for name, stage in stages.items()):
         return False
     special = any(len(queues) > 1 for queues in (*inputs.values(), *outputs.values()))
+    rates: dict[str, list[float]] = {}
+    for source in model.sources:
+        who = next((queue.source for queue in model.queues if queue.name == source.queue), "")
+        rates.setdefault(who or source.queue, []).append(source.rate_hz)
+    for several in rates.values():
+        if max(several) - min(several) > _SAME * max(several):
+            return False
+        special = special or len(several) > 1
     return special or any(queue.initial for queue in model.queues)
 
 

@@ -51,7 +51,10 @@ class _Program:
     def forecast(self, stage: str, seen: Observed, deadline: float) -> Forecast:
         """By a queueing model of its queues."""
         assert seen.queues is not None
-        return modelled(seen.queues.observation, stage, seed=self.question.seed, deadline=deadline)
+        roles = seen.threads.roles if seen.threads is not None else ()
+        return modelled(
+            seen.queues.observation, stage, seed=self.question.seed, deadline=deadline, roles=roles
+        )
 
 
 @dataclass(frozen=True, slots=True)
