@@ -164,3 +164,20 @@ def test_of_parts_that_do_not_wait_for_each_other_none_sets_the_time() -> None:
 
     assert made == ()
     assert "do not wait for each other" in why
+
+
+def test_of_a_role_of_which_one_thread_limits_that_one_is_asked() -> None:
+    found = findings(threads=(0, 1), count=2)
+    late = replace(found, alone=1, limit=replace(found.limit, name="worker: late"))
+
+    assert [(one.name, one.threads) for one in scenarios_of(schedule(), late)] == [("worker: late", (1,))]
+
+
+def test_where_what_limits_cannot_be_asked_an_innocent_part_is_not_told_either() -> None:
+    found = findings()
+    made, why = by_schedule(
+        schedule(), replace(found, limit=replace(found.limit, name="server")), lambda line: None
+    )
+
+    assert made == ()
+    assert why.startswith("server, which limits, is not simulated")

@@ -173,3 +173,15 @@ def test_parts_that_do_not_wait_for_each_other_have_no_one_limit() -> None:
     assert "statistics (thread)" in found.limit.sentence
     assert "app (timer)" in found.limit.sentence
     assert found.apart
+
+
+def test_a_function_that_has_lines_of_other_files_inlined_is_told_once() -> None:
+    made = pipeline(2, 10)
+    made.stack(2, "spin", "book_thread", times=30)
+    made.stack(2, "spin", "book_thread", times=10)
+    first, second = len(made.frames) - 4, len(made.frames) - 2
+    made.frames[first] = Frame("spin", "app.rs", 7, "app")
+    made.frames[second] = Frame("spin", "num.rs", 9, "app")
+    code = found_in(made).limit.code
+
+    assert [(one.function, one.file, one.share) for one in code] == [("spin", "app.rs", 1.0)]

@@ -56,7 +56,9 @@ class Component:
         """Recorded values that were not handed out."""
 
 def insist(number: int) -> None:
-    """Let a signal come again until its function in Python has run and set another handler."""
+    """
+    Let a signal come again until its function in Python has run and set another handler.
+    """
 
 PLAN_HEAD: str = 'latlab-stubs-plan 3'
 

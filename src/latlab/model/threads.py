@@ -196,6 +196,7 @@ class ThreadFindings:
         method: how the kernel's events were taken.
         unseen: share of the waits whose end was not seen.
         notes: what a reader should know of the observation.
+        alone: the one thread of its role that limits, by its index; -1 where no single one does.
         apart: it has parts that do not wait for each other, so that there is no one progress.
     """
 
@@ -213,6 +214,7 @@ class ThreadFindings:
     threads: tuple[str, ...] = ()
     slices: tuple[Slice, ...] = field(default=())
     root: int = 0
+    alone: int = -1
     apart: bool = False
 
     def role(self, name: str | None) -> Role | None:

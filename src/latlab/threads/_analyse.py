@@ -23,6 +23,7 @@ from latlab.threads._code import (
     waiting_places,
 )
 from latlab.threads._edges import edges_of, roles_of, slices_of, times_of
+from latlab.threads._limits import instance_of, late_of
 from latlab.threads._locks import Word, join_monitors, words_of
 from latlab.threads._roles import (
     Group,
@@ -139,6 +140,8 @@ def analyse(
         paces,
     )
     limit = judge(facts)
+    late = [(role, one) for role in roles if (one := late_of(facts, role)) is not None]
+    alone = next((one for role, one in late if limit.name == instance_of(facts, role, one)), -1)
     apart = limit.kind is LimitKind.UNKNOWN and len(lines_apart(facts)) > 1
     # Their threads are made up: no other part of the answer knows them.
     roles = tuple(
@@ -161,6 +164,7 @@ def analyse(
         threads=names,
         slices=slices,
         root=first,
+        alone=alone,
         apart=apart,
     )
 

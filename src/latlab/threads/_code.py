@@ -68,23 +68,24 @@ def hottest(schedule: Schedule, threads: Iterable[int], *, running: bool = True)
 def _places_of(schedule: Schedule, taken: np.ndarray[Any, Any]) -> tuple[Code, ...]:
     stacks, counts = np.unique(taken, return_counts=True)
     places: Counter[tuple[str, str]] = Counter()
-    lines: dict[tuple[str, str], Counter[int]] = {}
+    lines: dict[tuple[str, str], Counter[tuple[str, int]]] = {}
     callers: dict[tuple[str, str], Counter[str]] = {}
     for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True):
         frames = [schedule.frames[one] for one in schedule.stacks[stack]]
         frame = telling(frames)
         if frame is None:
             continue
-        key = (called(frame), frame.file or frame.module)
+        # Of what is inlined into a function lines of other files are its own, too.
+        key = (called(frame), frame.module or frame.file)
         places[key] += number
-        lines.setdefault(key, Counter())[frame.line] += number
+        lines.setdefault(key, Counter())[frame.file or frame.module, frame.line] += number
         callers.setdefault(key, Counter())[_caller(frames, frame)] += number
     total = max(1, int(counts.sum()))  # what runs without a name, as code made at run time, included
     found = []
-    for (function, file), number in places.most_common(_MOST_CODE):
+    for (function, module), number in places.most_common(_MOST_CODE):
         if number >= 0.02 * total:
-            caller, calls = callers[function, file].most_common(1)[0]
-            line = lines[function, file].most_common(1)[0][0]
+            caller, calls = callers[function, module].most_common(1)[0]
+            file, line = lines[function, module].most_common(1)[0][0]
             found.append(
                 Code(function, file, line, number / total, caller if calls > _MOSTLY * number else "")
             )

@@ -203,7 +203,7 @@ def described(facts: Facts, first: Candidate, part: float, confidence: float) ->
         role = facts.roles[first.roles[0]]
         sleeper = _sleeper(facts, role)
         asleep: Sequence[int] = role.threads if sleeper is None else (sleeper,)
-        name = role.name if sleeper is None else _instance(facts, role, sleeper)
+        name = role.name if sleeper is None else instance_of(facts, role, sleeper)
         shown = counted(role) if sleeper is None else name
         running = _mean(facts, asleep, "running")
         paces = said(ThreadFinding.PACES, who=shown, running=running)
@@ -254,7 +254,7 @@ def _of_role(facts: Facts, first: Candidate, part: float, confidence: float) -> 
     late = late_of(facts, role)
     together = facts.goroutines.cpus.get(first.roles[0], 0.0)
     threads: Sequence[int] = role.threads if late is None else (late,)
-    name = role.name if late is None else _instance(facts, role, late)
+    name = role.name if late is None else instance_of(facts, role, late)
     shown = counted(role) if late is None else f"{name}, one of {role.count}"
     held = coroutine_of(facts.schedule, threads) if set(role.pids) & facts.python else None
     if held is not None:
@@ -341,7 +341,7 @@ def spun_lock(facts: Facts, part: float, confidence: float) -> Limit | None:
     return None
 
 
-def _instance(facts: Facts, role: Role, thread: int) -> str:
+def instance_of(facts: Facts, role: Role, thread: int) -> str:
     one = facts.schedule.threads[thread]
     same = sum(facts.schedule.threads[other].name == one.name for other in role.threads)
     if same == 1:

@@ -3,6 +3,8 @@
 Every gate withholds a name. A name is given only if its share of the progress leads clearly, if resampled
 blocks of the time give it again, and if no other role that works with it is as busy: making one of two
 equally slow stages faster buys nothing, whichever the path ran through by chance.
+
+Over 400 lines: one gate after the other, each of a few lines, in the order in which `judge` asks them.
 """
 
 from __future__ import annotations
@@ -243,13 +245,27 @@ def _alike(facts: Facts, first: Candidate) -> str | None:
     near = _connected(facts, index)
     for other in sorted(near, key=lambda one: -facts.roles[one].busy):
         role = facts.roles[other]
-        if other == index or role.spins or role.busy < 0.5:
+        here = _present(facts, role)
+        if other == index or role.spins or role.busy * here < 0.5:
             continue
-        work, most = _work(facts, role), _work(facts, leader)
-        if role.busy >= _ALIKE * leader.busy or (work >= _ALIKE_WORK * most and role.runnable < 0.5):
+        most = _present(facts, leader)
+        work, least = here * _work(facts, role), _ALIKE_WORK * most * _work(facts, leader)
+        if role.busy * here >= _ALIKE * leader.busy * most or (work >= least and role.runnable < 0.5):
             names = {"one": counted(leader), "other": counted(role)}
             return said(ThreadReason.ALIKE, busy=leader.busy, other_busy=role.busy, **names)
     return None
+
+
+def _present(facts: Facts, role: Role) -> float:
+    """The share of the observed time in which one of the role's threads is there: short ones come and go."""
+    lives = sorted(
+        (facts.schedule.threads[one].began_ns, facts.schedule.threads[one].ended_ns) for one in role.threads
+    )
+    there, until = 0, facts.schedule.began_ns
+    for begin, end in lives:
+        there += max(0, end - max(begin, until))
+        until = max(until, end)
+    return min(1.0, there / max(1, facts.schedule.ended_ns - facts.schedule.began_ns)) if lives else 1.0
 
 
 def _alike_asleep(facts: Facts, first: Candidate) -> str | None:

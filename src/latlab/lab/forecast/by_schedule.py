@@ -24,6 +24,7 @@ __all__ = ["by_schedule", "scenarios_of"]
 
 _WORTH = 0.03  # of the time of the observation: a part that takes less is not asked
 _MOST_ROLES = 2
+_OF_THREADS = (LimitKind.THREAD, LimitKind.PROCESS)
 _MOST_FUNCTION = 0.95  # of its role: who is nearly all of it is told as the role
 
 
@@ -52,9 +53,14 @@ def by_schedule(
         base, made = forecast(schedule, asked, over=over)
     except LatlabError as error:
         return (), error.what
-    good = tuple(_told(one, base, schedule, found) for one in made if not one.withheld)
     bad = [f"{one.scenario.name}: {one.withheld}" for one in made if one.withheld]
-    return good, base.withheld or "; ".join(bad)
+    why = base.withheld or "; ".join(bad)
+    if found.limit.kind in _OF_THREADS:
+        own = [one for one in made if _is_of(one.scenario, found.limit.name)]
+        if not own or own[0].withheld:
+            # What others would buy says nothing where what limits can't be told.
+            return (), why or said(Withheld.NOT_ASKED, name=found.limit.name)
+    return tuple(_told(one, base, schedule, found) for one in made if not one.withheld), why
 
 
 def scenarios_of(schedule: Schedule, found: ThreadFindings) -> list[Scenario]:
@@ -69,12 +75,18 @@ def scenarios_of(schedule: Schedule, found: ThreadFindings) -> list[Scenario]:
     for role in roles[:_MOST_ROLES]:
         if role.asleep:
             asked.append(Scenario("timer", f"the sleeps of {role.name}", role.threads))
+        elif found.alone in role.threads:
+            asked.append(Scenario("role", found.limit.name, (found.alone,)))
         elif role.running * role.count > _WORTH:
             asked.append(Scenario("role", role.name, role.threads))
             asked += _hottest(role)
     if _disk_ns(schedule) > _WORTH * (schedule.ended_ns - schedule.began_ns):
         asked.append(Scenario("disk", "the disk"))
     return asked
+
+
+def _is_of(scenario: Scenario, name: str) -> bool:
+    return scenario.kind in ("role", "timer") and scenario.name in (name, f"the sleeps of {name}")
 
 
 def _own(schedule: Schedule, role: Role) -> bool:

@@ -105,6 +105,7 @@ class Withheld(Kind):
     """Why there is no forecast; `again` says what would settle it."""
 
     NOTHING_TO_ASK = "nothing that could be made faster takes its time"
+    NOT_ASKED = "{name}, which limits, is not simulated: its threads are of another program, or share others"
     APART = "its parts do not wait for each other, so that no one of them sets its time"
     NOISE = (
         "the forecast for {stage} is withheld: the machine takes {floor:share} of time by itself; quiet it "
