@@ -31,6 +31,8 @@ __all__ = ["GivenUpError", "Transfers", "capture_command", "capture_pids"]
 
 _GRACE_S = 2.0  # from SIGTERM to SIGKILL
 _LEAST_WAKES = 10  # of our threads, before another program counts as one that ours talks to
+_MOST_HOPS = 3  # from the program to another one that it waits for through others
+_MOST_PEERS = 16
 _MOST_EVENTS = 3_000_000  # of a program's threads, of all of which a schedule is made
 _SETTLE_S = 0.01
 _ASK_S = 0.01
@@ -325,12 +327,17 @@ def _schedule(
     peers: frozenset[int] = frozenset()
     observers = _observers(events, members)
     if follow_peers:
-        peers = _peers(events, members, began, ended) - observers
-        for pid in peers:
-            commands.setdefault(pid, command_of(pid))
-            for one in threads_of(pid) or gone(events, pid):
-                members.setdefault(one.tid, one)
-                commands[pid] = commands[pid] or (one.name,)
+        for _ in range(_MOST_HOPS):
+            # Whom a server asks in its turn may be what all wait for.
+            new = _peers(events, members, began, ended) - observers - peers
+            if not new or len(peers | new) > _MOST_PEERS:
+                break
+            peers |= new
+            for pid in new:
+                commands.setdefault(pid, command_of(pid))
+                for one in threads_of(pid) or gone(events, pid):
+                    members.setdefault(one.tid, one)
+                    commands[pid] = commands[pid] or (one.name,)
     facts = Facts(members, commands, dict(collector.descriptors), sockets, peers, observers)
     # Requests are looked for in all of the time; by the threads alone the last of it tells enough.
     served = any(len(events[name]) for name in SOCKETS[:2] if name in events)

@@ -57,9 +57,11 @@ def by_schedule(
     why = base.withheld or "; ".join(bad)
     if found.limit.kind in _OF_THREADS:
         own = [one for one in made if _is_of(one.scenario, found.limit.name)]
-        if not own or own[0].withheld:
-            # What others would buy says nothing where what limits can't be told.
-            return (), why or said(Withheld.NOT_ASKED, name=found.limit.name)
+        # What others would buy says nothing where what limits can't be told.
+        if not own:
+            return (), base.withheld or said(Withheld.NOT_ASKED, name=found.limit.name)
+        if own[0].withheld:
+            return (), why
     return tuple(_told(one, base, schedule, found) for one in made if not one.withheld), why
 
 
