@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from latlab._core import schedule as core
-from latlab.lab.forecast.by_schedule import by_schedule, scenarios_of
+from latlab.lab.forecast.by_schedule import _told, by_schedule, scenarios_of
 from latlab.model import schedule as layouts
+from latlab.model.diagnosis.answer import Interval
 from latlab.model.schedule import Frame, Losses, Schedule, ScheduledThread, Source, State, Wait
+from latlab.model.simulation import Scenario, ScenarioPoint, ScheduleForecast
 from latlab.model.threads import Code, Limit, LimitKind, LockUse, Role, ThreadFindings
+from latlab.schedule.simulation.simulate import simulate
 
 MS = 1_000_000
 
@@ -181,3 +184,17 @@ def test_where_what_limits_cannot_be_asked_an_innocent_part_is_not_told_either()
 
     assert made == ()
     assert why.startswith("server, which limits, is not simulated")
+
+
+def test_a_part_whose_end_is_open_says_how_far_it_is_told() -> None:
+    point = ScenarioPoint(0.5, Interval(60.0 * MS, 55.0 * MS, 65.0 * MS))
+    asked = Scenario("role", "worker", (1,))
+    own = Interval(102.0 * MS)
+    one = ScheduleForecast(asked, "", "open", own, (point,), 101.0 * MS, None, None)
+    told = _told(one, simulate(schedule()), schedule(), findings())
+
+    assert told.sentence == (
+        "Making worker 50 % faster takes 60 ms in place of 102 ms, 41.2 % less; how far it pays beyond that "
+        "is not known"
+    )
+    assert told.kind == "open"

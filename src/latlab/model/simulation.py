@@ -64,7 +64,8 @@ class ScheduleForecast:
     """What one scenario would buy.
 
     Attributes:
-        kind: total: every speed-up pays; limited: up to the knee; none; None where it is withheld.
+        kind: total: every speed-up pays; limited: up to the knee; none; open: it pays, and how far is not
+            known beyond its points; None where it is withheld.
         spent_ns: time of the thing that is made faster, of all threads together.
         knee: the speed-up beyond which nothing is gained.
         takes_over: what limits from there: the thread's index, or "cpus"; None: nothing, or not known.
@@ -72,7 +73,7 @@ class ScheduleForecast:
 
     scenario: Scenario
     withheld: str
-    kind: Literal["total", "limited", "none"] | None
+    kind: Literal["total", "limited", "none", "open"] | None
     baseline: Interval | None
     points: tuple[ScenarioPoint, ...]
     spent_ns: float

@@ -143,6 +143,9 @@ def _sentence(one: ScheduleForecast, base: Simulated, takes_over: str | None) ->
     name, own, least = one.scenario.name, float(base.recorded_ns), one.points[-1].time_ns.value
     if one.kind == "none":
         return said(ForecastSaid.PART_USELESS, part=name, without_ns=least)
+    if one.kind == "open":
+        gain = {"faster_ns": least, "base_ns": own, "saved": max(0.0, 1.0 - least / own)}
+        return said(ForecastSaid.PART_OPEN, part=name, faster=one.points[-1].speedup, **gain)
     gain = {"without_ns": least, "base_ns": own, "saved": max(0.0, 1.0 - least / own)}
     if one.kind == "total":
         return said(ForecastSaid.PART_PAYS, part=name, **gain)

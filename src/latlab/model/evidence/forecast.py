@@ -51,6 +51,10 @@ class ForecastSaid(Kind):
         "Making {part} faster pays off up to {knee:share0} faster{then}: without it the program takes "
         "{without_ns:duration} in place of {base_ns:duration}, {saved:share} less"
     )
+    PART_OPEN = (
+        "Making {part} {faster:share0} faster takes {faster_ns:duration} in place of {base_ns:duration}, "
+        "{saved:share} less; how far it pays beyond that is not known"
+    )
     THEN_LIMITS = "; then {who} limits"
 
 

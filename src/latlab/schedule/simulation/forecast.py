@@ -32,6 +32,7 @@ _FITS = 6  # of those that fit best, so many answer
 _JITTER = 0.05  # of each piece of work
 _UNMODELLED = 0.05  # of what is saved, and a little of what is not: caches, and how readily CPUs wake
 _OPEN = 0.06  # of the whole time: simulations that fit alike and differ by more forecast nothing
+_LEAST_POINTS = 2  # that are worth a forecast whose end is open
 _DISK = (int(Wait.DISK), int(Wait.SYNC), int(Wait.FAULT))
 
 
@@ -121,7 +122,8 @@ def _one(
         )
         for speedup, value, a, b, more in zip(asked, middle, low, high, slack, strict=True)
     )
-    if float((high - low).max()) > _OPEN:
+    told_to = int(np.argmin(np.append(high - low <= _OPEN, False)))
+    if not told_to or (told_to < _LEAST_POINTS and told_to < len(asked)):
         why = (
             "ways to wait that explain what was recorded equally well differ by "
             f"{share(float((high - low).max()))} of its time"
@@ -130,8 +132,14 @@ def _one(
     at = [0.0, *asked]
     told = [1.0, *middle.tolist()]
     kind = kind_of(at, told)
-    if any(one != kind for row in shares.tolist() for one in _kinds(at, [1.0, *row])):
-        return _nothing(scenario, "whether it pays to the end is not the same in all ways that explain it")
+    unlike = any(one != kind for row in shares.tolist() for one in _kinds(at, [1.0, *row]))
+    if told_to < len(asked) or unlike:
+        # As far as all ways agree; where they don't, or not on how far it pays, the end is open.
+        last = min(told_to, len(asked) - 1)
+        if not _pays(shares[:, :last]):
+            return _nothing(scenario, "whether it pays at all is not the same in all ways that explain it")
+        own_ns = Interval(float(own))
+        return ScheduleForecast(scenario, "", "open", own_ns, points[:last], parts[0][2], None, None)
     knee = _knee(at, told) if kind == "limited" else None
     takes_over = None
     best, (weight, naps, spent) = variants[0], parts[0]
@@ -139,6 +147,11 @@ def _one(
         out = run_steps(_faster(best.steps, weight, naps, 1.0))
         takes_over = _takes_over(out, best.steps, weight, best.fit.watched)
     return ScheduleForecast(scenario, "", kind, Interval(float(own)), points, spent, knee, takes_over)
+
+
+def _pays(shares: Array) -> bool:
+    """Whether all ways agree that the least speed-ups gain something; of none of them nothing is told."""
+    return bool(shares.shape[1]) and bool((shares[:, -1] <= 1 - _LEAST).all())
 
 
 def _share(one: _Variant, weight: Array, naps: Array, speedup: float, scenario: Scenario) -> float:
