@@ -119,7 +119,8 @@ def by_schedule(command: list[str], system: System) -> tuple[Row, str]:
     whole = base.recorded_ns
     bounds = [(point.time_ns.low or 0.0, point.time_ns.high or math.inf) for point in found.points]
     told = " ".join(f"{100 * low / whole:.1f}–{100 * high / whole:.1f}" for low, high in bounds)
-    return [point.time_ns.value / whole for point in found.points], told
+    shares = [point.time_ns.value / whole for point in found.points]
+    return shares + [math.nan] * (len(SPEEDUPS) - len(shares)), told  # whose end is open has fewer
 
 
 def by_stubs(command: list[str], system: System, seconds: float) -> tuple[Row, str]:
