@@ -185,3 +185,14 @@ def test_a_function_that_has_lines_of_other_files_inlined_is_told_once() -> None
     code = found_in(made).limit.code
 
     assert [(one.function, one.file, one.share) for one in code] == [("spin", "app.rs", 1.0)]
+
+
+def test_a_thread_that_the_program_named_is_not_told_by_where_its_runtime_starts_threads() -> None:
+    made = Made()
+    made.thread("ruby")
+    made.commands[100] = ("ruby", "press.rb")
+    typeset = made.thread("typeset")
+    made.run(typeset, 0, 1000)
+    made.stack(typeset, "rb_ary_sort", "rb_vm_invoke_proc", "start_thread", "clone3", times=30)
+
+    assert [role.name for role in found_in(made).roles if "typeset" in role.name] == ["press.rb: typeset"]

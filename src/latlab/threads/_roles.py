@@ -75,18 +75,19 @@ def groups_of(schedule: Schedule, entries: Mapping[int, str]) -> tuple[Group, ..
         if thread.tid == thread.pid:
             keys[(process, "main", "")].append(index)
         elif called:
-            keys[(process, called, entry)].append(index)
+            # Where a runtime starts its threads tells nothing of what the program called them for.
+            keys[(process, called, "" if _of_runtime(thread) else entry)].append(index)
         else:
             keys[(process, "", entry)].append(index)
     _join_unseen(keys)
     processes = {process for process, _, _ in keys}
-    runtimes = {
-        key
-        for key, threads in keys.items()
-        if (command := schedule.threads[threads[0]].command) and _RUNTIMES.match(PurePath(command[0]).name)
-    }
+    runtimes = {key for key, threads in keys.items() if _of_runtime(schedule.threads[threads[0]])}
     names = {key: _name(key, len(processes) > 1 or key in runtimes) for key in keys}
     return tuple(Group(name, key[0], key[2], tuple(keys[key])) for key, name in _apart(names, keys).items())
+
+
+def _of_runtime(thread: ScheduledThread) -> bool:
+    return bool(thread.command) and _RUNTIMES.match(PurePath(thread.command[0]).name) is not None
 
 
 def _join_unseen(keys: dict[tuple[str, str, str], list[int]]) -> None:
