@@ -88,6 +88,18 @@ def test_a_mutex_is_not_named_that_nobody_waits_for_or_that_is_rarely_held(
     assert found_in(locking(contending, other)).limit.kind is not LimitKind.LOCK
 
 
+@pytest.mark.parametrize(("contending", "named"), [(3, True), (0, False)])
+def test_a_mutex_is_named_by_the_part_of_its_taker_in_which_one_at_a_time_always_is(
+    contending: int, named: bool
+) -> None:
+    slow = ("sync.runtime_doSpin", "sync.(*Mutex).lockSlow", "main.main.func1", BEGIN)
+    guarded = ("main.spin", "main.aggregate", "main.main.func1", BEGIN)
+    free = ("main.spin", "main.readEvent", "main.main.func1", BEGIN)
+    found = found_in(program(7, (contending, slow), (70, guarded), (27, free)))
+
+    assert ((found.limit.kind, found.limit.name) == (LimitKind.LOCK, "mutex in main.main.func1")) == named
+
+
 def test_the_sleeps_of_a_goroutine_are_of_the_one_that_runs_after_them() -> None:
     made = Made()
     first = made.thread("port")

@@ -22,6 +22,7 @@ _LOCKS = re.compile(r"^sync\.\(\*(RW)?Mutex\)\.")
 _CONTENDS = re.compile(
     r"^sync\.\(\*(RW)?Mutex\)\.(lockSlow|unlockSlow|rUnlockSlow)|^sync\.runtime_Semacquire"
 )
+_ALWAYS = 0.85  # of the time: so long one at a time is in a part of what the function does
 _HELD = 0.5  # of the time: a lock that is held for less leaves room
 ONE_AT_A_TIME = 1.08  # CPUs: what a lock guards runs on one at a time, but for what the samples miss
 _CONTENDED = 0.005  # of the samples of who takes it, that wait for it or hand it on
@@ -73,8 +74,16 @@ def contended(
     )[samples["stack"]]
     within = mine & inside
     held = cpus * float(within.sum()) / max(1, int(mine.sum()))
+    part_of = False
+    if held > ONE_AT_A_TIME:
+        # It does more than what the lock guards: that is the part of it which one at a time is always in.
+        part = mine & _busiest_part(schedule, function, mine)
+        guarded = cpus * float(part.sum()) / max(1, int(mine.sum()))
+        if _ALWAYS <= guarded <= ONE_AT_A_TIME:
+            within, held, part_of = part, guarded, True
     contends = slow[function] / max(1, int(within.sum()))
-    if not _HELD <= held <= ONE_AT_A_TIME or contends < _CONTENDED or held < _HELD * cpus:
+    most = held >= _HELD * cpus or part_of
+    if not _HELD <= held <= ONE_AT_A_TIME or contends < _CONTENDED or not most:
         return None
     tasks = sorted({int(one) for one in task[within].tolist() if one < len(members)})
     edges = np.linspace(blame.begin, blame.end, len(blame.shares) + 1)
@@ -86,3 +95,16 @@ def contended(
         function, min(1.0, held), contends, blocks, tuple(role(one) for one in tasks),
         tuple(thread for one in tasks for thread in members[one]),
     )  # fmt: skip
+
+
+def _busiest_part(schedule: Schedule, function: str, mine: Array) -> Array:
+    """Of each sample whether it is in what this function calls for the most of them, a lock's own aside."""
+    called = []
+    for stack in schedule.stacks:
+        names = [schedule.frames[one].function for one in stack]
+        at = names.index(function) if function in names else 0
+        inner = names[at - 1] if at else ""
+        called.append("" if _LOCKS.match(inner) else inner)
+    of_sample = np.array(called)[schedule.samples["stack"]]
+    most = Counter(of_sample[mine & (of_sample != "")].tolist()).most_common(1)
+    return np.asarray(of_sample == most[0][0]) if most else np.zeros(len(of_sample), bool)
