@@ -67,7 +67,7 @@ def test_a_sender_that_waits_for_a_stopped_server_does_not_keep_the_run_from_end
         child = child_of(process.pid, "redis-server")
         time.sleep(3)  # both ends connect first
         os.kill(child, signal.SIGSTOP)  # each message is answered: none is under way
-        out, err = process.communicate(timeout=15)
+        out, err = process.communicate(timeout=60)  # by its own rate it would take 200 s
     finally:
         process.kill()
     assert (process.returncode, json.loads(out)["partial"]) == (1, True)

@@ -130,11 +130,10 @@ class Resync {
       // Either its length or its type is wrong: what follows says which. The nearer row first, since a far
       // one may be met by chance.
       const std::size_t own = itch::kLengths[here[2]];
-      if (own != 0 && own < size && row(at + 2 + own)) {
-        leap(at + 2 + own);
-      } else if (row(at + 2 + size) || (last && at + 2 + size == all.size())) {
+      const bool nearer = own != 0 && own < size && row(at + 2 + own);
+      if (!nearer && (row(at + 2 + size) || (last && at + 2 + size == all.size()))) {
         at += 2 + size;
-      } else if (own > size && row(at + 2 + own)) {
+      } else if (nearer || (own > size && row(at + 2 + own))) {
         leap(at + 2 + own);
       } else {
         const Row next = find_row(all, at + 1, sound, last);
