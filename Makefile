@@ -61,9 +61,9 @@ test-all: test test-types test-imports ## every test
 	@$(MAKE) --no-print-directory test-beside
 	@$(MAKE) --no-print-directory test-alone
 
-# Most of them wait for other processes: so three on two CPUs.
+# One a CPU: with more some that wait for a time-out of their own failed.
 test-beside: install ## of the tests that `make test` leaves out those that run beside others
-	$(BIN)/python -m pytest -n $$((3 * $(JOBS) / 2)) $(PYTEST_ARGS) -m "long or (side_by_side and not smoke)" tests/unit tests/files tests/live
+	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS) -m "long or (side_by_side and not smoke)" tests/unit tests/files tests/live
 
 test-alone: install ## and those that want the machine for themselves
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not smoke and not side_by_side" tests/live
