@@ -198,3 +198,12 @@ def test_a_part_whose_end_is_open_says_how_far_it_is_told() -> None:
         "is not known"
     )
     assert told.kind == "open"
+
+
+def test_where_a_lock_limits_no_part_is_said_to_be_of_no_use() -> None:
+    found = findings(LimitKind.LOCK)
+    idle = Role("idle", 1, (100,), 0.5, 0.0, {}, 0.5, 0.9, threads=(0,))
+    made, why = by_schedule(schedule(), replace(found, roles=(idle,)), lambda line: None)
+
+    assert made == ()
+    assert "no faster part helps" in why

@@ -62,6 +62,9 @@ def by_schedule(
             return (), base.withheld or said(Withheld.NOT_ASKED, name=found.limit.name)
         if own[0].withheld:
             return (), why
+    if found.limit.kind is LimitKind.LOCK and any(one.kind == "none" for one in made):
+        # Who holds the lock for which all wait would help by being faster: the simulation misses the lock.
+        return (), said(Withheld.LOCK_MISSED, name=found.limit.name)
     return tuple(_told(one, base, schedule, found) for one in made if not one.withheld), why
 
 

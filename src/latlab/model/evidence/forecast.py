@@ -109,6 +109,9 @@ class Withheld(Kind):
     """Why there is no forecast; `again` says what would settle it."""
 
     NOTHING_TO_ASK = "nothing that could be made faster takes its time"
+    LOCK_MISSED = (
+        "{name} limits, and in the simulation no faster part helps: how long it is held was not seen"
+    )
     NOT_ASKED = "{name}, which limits, is not simulated: its threads are of another program, or share others"
     APART = "its parts do not wait for each other, so that no one of them sets its time"
     NOISE = (
