@@ -89,6 +89,17 @@ def stubs(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+def recorded_and_replayed(folder: Path, *named: str) -> str:
+    """What app.py prints in a replay of its 24 calls."""
+    done = stubs(folder, "record", *named, "-o", "t.trace", "--json", "--", sys.executable, "app.py")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["results"] == 24
+    done = stubs(folder, "replay", "t.trace", *named, "--", sys.executable, "app.py")
+    assert done.returncode == 0, done.stderr
+    assert "24 calls of work:step replayed" in done.stderr
+    return done.stdout
+
+
 @pytest.mark.side_by_side
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_a_pools_calls_are_recorded_and_replayed_by_their_arguments(kind: str, tmp_path: Path) -> None:
@@ -142,13 +153,7 @@ def test_processes_that_take_tasks_from_a_queue_are_told_by_their_arguments(
     (tmp_path / "work.py").write_text(WORK)
     (tmp_path / "app.py").write_text(WORKERS.replace("{method}", method))
     named = ("--component", "work:step")
-    done = stubs(tmp_path, "record", *named, "-o", "t.trace", "--json", "--", sys.executable, "app.py")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["results"] == 24
-    done = stubs(tmp_path, "replay", "t.trace", *named, "--", sys.executable, "app.py")
-    assert done.returncode == 0, done.stderr
-    assert "24 calls of work:step replayed" in done.stderr
-    assert done.stdout == f"{[i * i for i in range(24)]}\n"
+    assert recorded_and_replayed(tmp_path, *named) == f"{[i * i for i in range(24)]}\n"
 
 
 def test_a_replay_of_another_program_is_told_in_one_line(tmp_path: Path) -> None:
@@ -168,12 +173,7 @@ def test_what_a_child_calls_that_leaves_by_exit_is_kept(tmp_path: Path) -> None:
     (tmp_path / "work.py").write_text(WORK)
     (tmp_path / "app.py").write_text(LEFT.format(end="os._exit(0)"))
     named = ("--keyed", "--component", "work:step")
-    done = stubs(tmp_path, "record", *named, "-o", "t.trace", "--json", "--", sys.executable, "app.py")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["results"] == 24
-    done = stubs(tmp_path, "replay", "t.trace", *named, "--", sys.executable, "app.py")
-    assert done.returncode == 0, done.stderr
-    assert "24 calls of work:step replayed" in done.stderr
+    recorded_and_replayed(tmp_path, *named)
 
 
 NOTED = """import ctypes, functools, multiprocessing, operator, os, signal

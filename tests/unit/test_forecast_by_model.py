@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from latlab.errors import NotTrustworthyError
-from latlab.lab.forecast.by_queue_model import modelled, require_seen
+from latlab.lab.forecast.by_queue_model import _require_limit, modelled, require_seen
 from latlab.model.queues.observation import Observation, Stage
 from latlab.model.queues.queueing import ModelForecast, ModelQueue, ModelSource, ModelStage, QueueingModel
 from latlab.model.threads import Role
@@ -136,3 +136,15 @@ def test_a_source_that_gives_its_two_queues_unlike_rates_gives_each_event_to_one
     stages = (ModelStage("thumbnail", 6_130_000, 0.1), ModelStage("original", 200_000))
     queues = (ModelQueue("tiny", "split", "thumbnail", 8), ModelQueue("full", "split", "original", 8))
     assert not moves_in_step(QueueingModel(sources, stages, queues))
+
+
+def test_a_stage_without_time_to_spare_gains_nothing_only_where_another_one_has_none_either() -> None:
+    model, run = paced(ModelSource("a", 140.0), 7_080_000)
+    fast = forecast(model.with_stage("develop", speed=50.0), events=400, seed=1)
+    with pytest.raises(NotTrustworthyError, match="nothing else is busy"):
+        _require_limit(model, "develop", {0.0: [run], 1.0: [fast]}, None)
+    # What comes to a queue that drops doesn't wait for anybody, and a stage with time to spare isn't asked.
+    drops = replace(model, sources=(replace(model.sources[0], drops=True),))
+    _require_limit(drops, "develop", {0.0: [run], 1.0: [fast]}, None)
+    idle, half = paced(ModelSource("a", 140.0), 3_000_000)
+    _require_limit(idle, "develop", {0.0: [half], 1.0: [fast]}, None)

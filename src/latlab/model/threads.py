@@ -197,7 +197,7 @@ class ThreadFindings:
         unseen: share of the waits whose end was not seen.
         notes: what a reader should know of the observation.
         alone: the one thread of its role that limits, by its index; -1 where no single one does.
-        apart: it has parts that do not wait for each other, so that there is no one progress.
+        apart: it has parts that do not wait for each other: each makes progress by itself.
     """
 
     limit: Limit

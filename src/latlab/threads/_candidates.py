@@ -235,7 +235,7 @@ def _waits_for_work(facts: Facts, role: Role, serving: bool) -> bool:
 
 
 def awaits(facts: Facts, role: Role) -> bool:
-    """Whether its event loop mostly looks up in vain, and what comes next is an answer."""
+    """Whether its event loop mostly times out, and an answer is what it gets next."""
     members = [facts.times[thread] for thread in role.threads]
     looks, slept = sum(one.looks for one in members), sum(one.timer for one in members)
     return looks >= _VAIN * slept and any(pid in facts.answers for pid in role.pids)

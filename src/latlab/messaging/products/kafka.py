@@ -12,7 +12,7 @@ from latlab.model.messaging.driver import DriverOption
 from latlab.model.messaging.results import Settings
 
 _TOPIC_S, _REMOVED_S, _FLUSH_S = 10.0, 2.0, 5.0
-# An error that the client tells of a broker that it reaches again is no end.
+# The client reports a broken connection and connects again by itself: that ends no run.
 _ENDS = ("_ALL_BROKERS_DOWN", "_AUTHENTICATION", "_SSL", "_FATAL", "SASL_AUTHENTICATION_FAILED")
 
 

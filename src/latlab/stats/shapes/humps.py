@@ -16,7 +16,7 @@ __all__ = ["Hump", "Humps", "dip_p_value", "dip_statistic", "find_humps"]
 Floats = npt.NDArray[np.float64]
 
 
-# Values that are a hump of their own by the empty stretches at their sides: so many, and this part of all.
+# A hump that is told by the gaps beside it has at least so many values, and this share of all.
 _FEWEST_BEYOND = 5
 _LEAST_SHARE = 0.02
 _GAP_PART = 0.5  # of the level is for the empty stretches
