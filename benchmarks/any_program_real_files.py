@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["prepared"]
+__all__ = ["HAPROXY_DEFAULTS", "prepared"]
 
 _NGINX = """
 daemon off; worker_processes 1; pid nginx.pid; error_log stderr;
@@ -22,13 +22,15 @@ http {{ access_log off; types {{ text/plain txt; }} default_type text/plain;
     location /behind/ {{ proxy_pass http://127.0.0.1:17394/; }} }} }}
 """
 
-_HAPROXY = """
+HAPROXY_DEFAULTS = """
 defaults
     mode http
     timeout client 30s
     timeout server 30s
     timeout connect 5s
-frontend door
+"""
+
+_HAPROXY = f"""{HAPROXY_DEFAULTS}frontend door
     bind 127.0.0.1:17396
     default_backend behind
 backend behind

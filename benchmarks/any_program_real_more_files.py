@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.any_program_real_files import HAPROXY_DEFAULTS
+
 __all__ = ["prepared_more"]
 
 _PROXY = """
@@ -16,13 +18,7 @@ http {{ access_log off; default_type text/plain;
   server {{ listen 127.0.0.1:17359; root {root}; location / {{ proxy_pass http://127.0.0.1:17358/; }} }} }}
 """
 
-_HAPROXY = """
-defaults
-    mode http
-    timeout client 30s
-    timeout server 30s
-    timeout connect 5s
-listen door
+_HAPROXY = f"""{HAPROXY_DEFAULTS}listen door
     bind 127.0.0.1:17360
     server one 127.0.0.1:17358
 """
