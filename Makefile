@@ -7,6 +7,8 @@ JOBS   ?= $(shell nproc)
 PYTEST_ARGS ?=
 CLANGXX ?= clang++
 FUZZ_SECONDS ?= 300
+# Warnings are errors where this is ON, as in .ci/run; a stranger's newer compiler may warn of what ours doesn't.
+WERROR ?= OFF
 
 SOURCES := $(shell find src native include cmake CMakeLists.txt pyproject.toml README.md LICENSE -type f -not -name '*.pyc' 2>/dev/null)
 CXX_FILES = $(shell find include native benchmarks examples 2>/dev/null -name '*.hpp' -o -name '*.cpp' -o -name '*.h' -o -name '*.c')
@@ -39,7 +41,7 @@ $(VENV)/.dependencies: $(VENV)/.core
 	@touch $@
 
 $(VENV)/.installed: $(SOURCES) $(VENV)/.tools
-	PATH="$(abspath $(BIN)):$$PATH" $(PIP) --no-build-isolation --no-deps --force-reinstall -Cbuild-dir=build/core .
+	PATH="$(abspath $(BIN)):$$PATH" $(PIP) --no-build-isolation --no-deps --force-reinstall -Cbuild-dir=build/core -Ccmake.define.LATLAB_WERROR=$(WERROR) .
 	@touch $@
 
 core: ## build and install into .venv, without the extras
@@ -71,7 +73,7 @@ test-alone: install ## and those that want the machine for themselves
 # In the folder of the installed package: its core is compiled once, and is what the tests are linked with.
 test-core: $(VENV)/.installed $(VENV)/.dependencies
 	@mkdir -p build
-	@$(BIN)/cmake -S . -B build/core -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DLATLAB_TESTS=ON > build/tests.log 2>&1 || { cat build/tests.log; exit 1; }
+	@$(BIN)/cmake -S . -B build/core -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DLATLAB_TESTS=ON -DLATLAB_WERROR=$(WERROR) > build/tests.log 2>&1 || { cat build/tests.log; exit 1; }
 	$(BIN)/cmake --build build/core -j $(JOBS) --target latlab-core-tests latlab-fuzz-counters
 	build/core/latlab-core-tests
 	build/core/latlab-fuzz-counters 5
