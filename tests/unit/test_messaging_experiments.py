@@ -56,6 +56,28 @@ def test_a_rate_at_which_a_queue_grows_does_not_hold_though_the_objective_does(
     assert {p.reason for p in limit.probes if not p.holds} == {"a queue grows: it would not hold for longer"}
 
 
+def test_a_rate_that_failed_while_others_took_the_cpus_is_tried_again() -> None:
+    tries: list[float] = []
+
+    def probe(tried: float) -> Probe:
+        tries.append(tried)
+        holds = tried <= 77_000 and not (tried == 8000 and tries.count(8000) < 3)
+        return Probe(tried, 1, holds, "", disturbed=not holds and tried <= 77_000)
+
+    found = find_limit(Settings("ring"), parse_objective("p99<1ms"), high_hz=1e7, probe=probe)
+    assert found.rate_hz is not None
+    assert 77_000 / 1.03 < found.rate_hz <= 77_000
+    assert found.trustworthy
+
+
+def test_the_highest_rate_is_tried_itself() -> None:
+    found = find_limit(
+        Settings("ring"), parse_objective("p99<1ms"), low_hz=200.0, high_hz=1000.0,
+        probe=lambda rate: Probe(rate, 1, True, "holds"),
+    )  # fmt: skip
+    assert (found.rate_hz, found.fails_at_hz) == (1000.0, None)
+
+
 @pytest.mark.parametrize(("disturbed", "trustworthy"), [(False, True), (True, False)])
 def test_a_limit_is_not_trusted_where_a_rate_failed_while_others_took_cpus(
     disturbed: bool, trustworthy: bool

@@ -192,3 +192,94 @@ def test_a_peak_while_the_broker_waited_for_a_cpu_is_explained_by_that() -> None
     assert [peak.cause for peak in analyse(measured(latency, load="rate", looks=looks)).peaks] == ["broker"]
     elsewhere = {**looks, "broker": (0, 58 * MS, 58 * MS, 58 * MS, 58 * MS)}
     assert [peak.cause for peak in analyse(measured(latency, load="rate", looks=elsewhere)).peaks] == [None]
+
+
+def looks(**waited: Any) -> dict[str, tuple[int, ...]]:
+    """Looks every 100 ms; of each part what it has waited for a CPU so far."""
+    count = max(len(values) for values in waited.values())
+    columns = dict.fromkeys(("sender", "broker", "receiver", "throttled", "stopped"), (0,) * count)
+    return {"at_ns": tuple(i * 100 * MS for i in range(count)), **columns, **waited}
+
+
+def late(**changes: Any) -> Measurement:
+    """Four messages at 250 ms that took 60 ms."""
+    latency = np.full(5000, 50_000)
+    latency[2500:2504] = 60 * MS
+    return measured(latency, load="rate", **changes)
+
+
+def test_a_message_that_was_sent_in_time_is_not_late_because_its_sender_waited_for_a_cpu() -> None:
+    seen = looks(sender=(0, 0, 0, 58 * MS, 58 * MS, 58 * MS))
+    run = late(looks=seen)
+    assert [peak.cause for peak in analyse(run).peaks] == [None]
+    sent = run.sent_ns.copy()
+    sent[2500:2504] += 59 * MS
+    assert [peak.cause for peak in analyse(replace(run, sent_ns=sent)).peaks] == ["sender"]
+
+
+def test_a_part_that_always_waits_for_a_cpu_is_not_the_cause_of_one_peak() -> None:
+    always = tuple(i * 40 * MS for i in range(12))
+    assert [peak.cause for peak in analyse(late(looks=looks(broker=always))).peaks] == [None]
+    more = tuple(i * 40 * MS + (58 * MS if i > 2 else 0) for i in range(12))
+    assert [peak.cause for peak in analyse(late(looks=looks(broker=more))).peaks] == ["broker"]
+
+
+def test_cpu_that_others_took_is_a_doubt_at_any_rate_of_messages() -> None:
+    # Ten waits of 4 ms in half a second; at 100,000 messages a second each has 400 messages in it.
+    due = np.arange(50_000) * 10_000
+    within = due % (50 * MS)
+    latency = np.where(within < 4 * MS, 4 * MS - within, 30_000)
+    waits = parts(50, 50, 50, (0, 40, 0))
+    taken = measured(latency, load="rate", gap_ns=10_000, count=50_000, foreign_cpu_ns=200 * MS, parts=waits)
+    assert [d.kind for d in analyse(taken).verdict.doubts] == ["others"]
+    assert analyse(replace(taken, parts=parts(50, 50, 50))).verdict.doubts == ()
+
+
+def test_a_sender_that_waits_for_a_cpu_while_no_message_is_due_is_not_harmed() -> None:
+    idle = measured(load="rate", foreign_cpu_ns=200 * MS, parts=parts(50, 50, 50, (100, 0, 0)))
+    assert analyse(idle).verdict.doubts == ()
+    due = np.arange(5000) * 100_000
+    sent = due + np.maximum(20 * MS - due % (100 * MS), 0)  # stands still for 20 ms of 100
+    harmed = replace(idle, sent_ns=sent, received_ns=sent + 50_000)
+    assert [d.kind for d in analyse(harmed).verdict.doubts] == ["others"]
+
+
+def test_a_run_that_was_stopped_as_a_whole_is_not_trusted() -> None:
+    run = measured(load="rate")
+    stamps = [np.where(s > 480 * MS, s + 60_000 * MS, s) for s in (run.sent_ns, run.received_ns)]
+    at = (0, 100 * MS, 200 * MS, 300 * MS, 400 * MS, 60_490 * MS)
+    seen = {**looks(broker=(0,) * 6), "at_ns": at}
+    stopped = analyse(replace(run, sent_ns=stamps[0], received_ns=stamps[1], looks=seen))
+    assert [d.kind for d in stopped.verdict.doubts] == ["standstill"]
+    assert stopped.verdict.doubts[0].amount == pytest.approx(60.09)
+    assert {peak.cause for peak in stopped.peaks} == {"standstill"}
+    assert "nothing of this run ran" in verdict(stopped)[1]
+    # One that goes on meanwhile was only not looked at.
+    busy = {**looks(broker=(0,) * 3), "at_ns": (0, 100 * MS, 3000 * MS)}
+    assert analyse(measured(load="rate", gap_ns=MS, looks=busy)).verdict.doubts == ()
+
+
+def test_a_period_is_seen_among_shorter_delays_without_one() -> None:
+    random = np.random.default_rng(1)
+    latency = random.integers(20_000, 60_000, 20_000)
+    for at in random.integers(0, latency.size - 20, 120):
+        latency[at : at + 10] += random.integers(MS, 6 * MS)
+    latency[999::1000] += 40 * MS
+    period = find_period(np.arange(latency.size), latency, np.arange(latency.size) * 200_000)
+    assert period is not None
+    assert (period.every, period.seen) == (1000, 20)
+
+
+def test_a_load_is_above_the_limit_only_where_messages_queue_up() -> None:
+    n = np.arange(5000)
+    slower = analyse(measured(30_000 + 6 * n, load="rate"))  # half as long again, and no message waits
+    assert (slower.stability, slower.verdict.doubts) == ("stable", ())
+    above = measured(30_000 + 3000 * n, load="rate")
+    assert [d.kind for d in analyse(above).verdict.doubts] == ["rising"]
+    # Where others took the CPUs, it may be they that latencies grow by.
+    taken = replace(measured(30_000 + 1500 * n, load="rate"), foreign_cpu_ns=1000 * MS)
+    assert [d.kind for d in analyse(taken).verdict.doubts] == ["others"]
+    assert [d.kind for d in analyse(replace(above, foreign_cpu_ns=1000 * MS)).verdict.doubts] == [
+        "others",
+        "rising",
+    ]

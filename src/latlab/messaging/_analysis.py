@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.messaging._summaries import Counted, counted, summarise, summarise_rates
+from latlab.messaging.judging.stability import stability
 from latlab.messaging.judging.verdict import cause_of, judge
 from latlab.messaging.running.schedule import sizes_of
 from latlab.model.messaging.results import Counter, Cpu, Group, Hump, Measurement, Peak, Result, Throughput
@@ -17,7 +18,7 @@ from latlab.stats.quantiles import rank
 from latlab.stats.shapes.humps import find_humps
 from latlab.stats.thinning import drawn
 
-__all__ = ["analyse", "latencies", "overheads", "stability"]
+__all__ = ["analyse", "latencies", "overheads"]
 
 Integers = npt.NDArray[np.int64]
 # Not 5 %: the dip test is exact for independent values of a uniform distribution, and neighbours are alike.
@@ -294,34 +295,6 @@ def _cpu_windows(m: Measurement, longest_stay_ns: int) -> dict[str, Summary]:
         if (summary := summarise(share)) is not None:
             found[name] = summary
     return found
-
-
-def stability(sent: Integers, latency: Integers, blocks: int = 40) -> tuple[str, float | None]:
-    """Whether the latency is stable, rising (a queue that grows) or falling, and by how many ns a second.
-
-    Medians of `blocks` equal parts of the run, Kendall's tau against time at the 0.1 % level (Mann,
-    Nonparametric tests against trend, Econometrica 13 (1945)), and a change over the run of more than half
-    the median latency: a trend that is sure but small is not a queue that grows. With M = 1 the change is
-    the sum of RO_n - SO_n.
-    """
-    if latency.size < 4 * blocks:
-        return "undecided", None
-    size = latency.size // blocks
-    # Ten thousand messages, evenly spaced, tell a block's median well enough.
-    parts = latency[: size * blocks].reshape(blocks, size)[:, :: max(1, size // 10_000)]
-    middle = (parts.shape[1] - 1) // 2
-    parts = np.partition(parts, middle, axis=1)[:, middle].astype(np.float64)
-    pairs = np.sign(parts[None, :] - parts[:, None])[np.triu_indices(blocks, 1)]
-    score = float(pairs.sum())
-    deviation = np.sqrt(blocks * (blocks - 1) * (2 * blocks + 5) / 18.0)
-    slopes = (parts[None, :] - parts[:, None])[np.triu_indices(blocks, 1)]
-    apart = np.subtract(*np.triu_indices(blocks, 1)[::-1])
-    change = float(np.median(slopes / apart)) * (blocks - 1)
-    seconds = float(sent[-1] - sent[0]) / 1e9
-    drift = change / seconds if seconds > 0 else None
-    if abs(score) / deviation < 3.29 or abs(change) <= 0.5 * float(np.median(parts)):
-        return "stable", drift
-    return ("rising" if change > 0 else "falling"), drift
 
 
 def _peaks(

@@ -28,7 +28,7 @@ FORMATS = ("gnuplot", "csv", "hlog", "json", "html")
 @click.option(
     "--precision",
     type=click.FloatRange(0, 1, min_open=True),
-    default=0.05,
+    default=0.02,
     help="Relative width of the final bracket.",
 )
 @click.option("--repeats", type=click.IntRange(min=1), default=5, help="Runs that confirm the limit.")
@@ -63,7 +63,8 @@ def find_limit_command(as_json: bool, objective: str, **options: Any) -> int:
     elif limit.rate_hz is None:
         click.echo(f"{objective} does not hold at {rate(search['low'], 'messages')} either")
     else:
-        above = "" if limit.fails_at_hz is None else f", fails at {rate(limit.fails_at_hz, 'messages')}"
+        fails = limit.fails_at_hz
+        above = ", the highest rate tried" if fails is None else f", fails at {rate(fails, 'messages')}"
         click.echo(
             f"{objective} holds up to {rate(limit.rate_hz, 'messages')}{above}; "
             f"{limit.held} of {limit.repeats} confirming runs held (confidence "

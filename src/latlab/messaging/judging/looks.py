@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from latlab.messaging.running.processes import Child, descendants, thread_name
+from latlab.messaging.running.processes import Child, descendants, stopped, thread_name
 from latlab.model.messaging.results import Part, Throttled
 from latlab.system.quota import QuotaWatch, cpu_throttling
 
@@ -52,19 +52,24 @@ class Looks:
         }
         self._rows: dict[str, list[int]] = {name: [] for name in ("at_ns", *parts, "throttled", "stopped")}
         self._begun = False
+        self.got: dict[str, tuple[int, int]] = {}
+        """By part: ns on a CPU and ns runnable without one, between the last two looks."""
 
     def take(self) -> None:
         """Look once."""
         self._rows["at_ns"].append(time.monotonic_ns())
         for name, paths in self._parts.items():
             first, last = self._first[name], self._last[name]
+            before = self._sums(name)
             for path in paths():
                 with contextlib.suppress(OSError, ValueError, IndexError):
                     ran, waited = (int(word) for word in Path(path).read_text().split()[:2])
                     # A thread that began after the first look used all of its time since then.
                     first.setdefault(path, (0, 0) if self._begun else (ran, waited))
                     last[path] = (ran, waited)
-            self._rows[name].append(sum(last[path][1] - first[path][1] for path in last))
+            ran, waited = self._sums(name)
+            self.got[name] = (ran - before[0], waited - before[1])
+            self._rows[name].append(waited)
         self._begun = True
         longest = 0
         for pids, watch in self._groups.values():
@@ -72,6 +77,12 @@ class Looks:
             longest = max(longest, 0 if watch.worst is None else watch.worst.time_ns)
         self._rows["throttled"].append(longest)
         self._rows["stopped"].append(int(self._stopped()))
+
+    def _sums(self, name: str) -> tuple[int, int]:
+        """Time on a CPU and time runnable without one of all threads of a part since the first look."""
+        first, last = self._first[name], self._last[name]
+        ran = sum(last[path][0] - first[path][0] for path in last)
+        return ran, sum(last[path][1] - first[path][1] for path in last)
 
     def parts(self, cpus: Mapping[str, int]) -> dict[str, Part]:
         """What each part used between the first and the last look; `cpus` are the cores they are held to."""
@@ -127,7 +138,8 @@ def looks_at_loops(run: Any, child: Child | None, *, library: bool, attached: in
         groups["broker"] = (attached,)
     if library:
         parts["library"] = lambda: [p for p in threads_of(os.getpid()) if thread_name(p).startswith("ZMQ")]
-    return Looks(parts, groups, lambda: child is not None and child.stopped())
+    broker = attached if child is None else child.pid
+    return Looks(parts, groups, lambda: broker is not None and stopped(broker))
 
 
 def parts_of_loops(

@@ -19,8 +19,8 @@ def find_period(numbers: Integers, latency: Integers, due_ns: Integers) -> Perio
     """The period at which messages are slow; None where none is sure.
 
     Slow is above a level between the median and the tail; several levels are tried, the highest first, since
-    rare slow messages may stand among frequent ones. Of slow messages in a row the first counts: the others
-    waited behind it.
+    rare slow messages may stand among frequent ones that are less slow. Of slow messages in a row the first
+    counts: the others waited behind it.
 
     Args:
         numbers: of the messages, rising; shape (n,).
@@ -34,13 +34,15 @@ def find_period(numbers: Integers, latency: Integers, due_ns: Integers) -> Perio
     tried = set()
     for q in (0.9999, 0.999, 0.995, 0.98, 0.95, 0.85, 0.7):
         high = float(ordered[min(latency.size - 1, math.ceil(q * latency.size))])
-        level = (max(middle, 1.0) * max(high, 1.0)) ** 0.5
-        if high < 1.5 * max(middle, 1.0) or level in tried:
+        if high < 1.5 * max(middle, 1.0):
             continue
-        tried.add(level)
-        found = _of_level(numbers, latency, due_ns, level)
-        if found is not None:
-            return found
+        for level in ((middle + high) / 2, (max(middle, 1.0) * high) ** 0.5):
+            if level in tried:
+                continue
+            tried.add(level)
+            found = _of_level(numbers, latency, due_ns, level)
+            if found is not None:
+                return found
     return None
 
 

@@ -24,8 +24,12 @@ _SHORTEST_NS = 30_000_000  # the scheduler's own counts of a running thread are 
 _OTHERS_SHORTEST_NS = 100_000_000  # the machine's counts come in steps of 10 ms
 # Others took so much of one CPU at least, and we waited for CPUs for so much of the run or of the latency.
 _TAKEN, _HARM = 0.2, 0.1
+# ... or for so much of the run, while as many messages took so many times as long as most.
+_TOUCHED, _LATE = 0.02, 3.0
 _CROWDED = 0.5  # of the whole machine, used by others: no figure is our own
 _THROTTLED = 0.01  # of the run
+_STANDS_NS = 1_000_000_000  # between two looks, which are 50 to 100 ms apart
+_BACKLOG = 0.02  # of the time, by which latencies have grown
 _LAG_NS = 5_000_000
 
 
@@ -55,7 +59,7 @@ def judge(
         parts=limiting[1],
         shares=shares,
         why=limiting[2] if len(limiting) > 2 else "",
-        doubts=_doubts(m, waited, stability, clock_steps),
+        doubts=_doubts(m, waited, due, stability, clock_steps),
         # Of several that take turns, the slow one's messages have a period.
         period=find_period(numbers, waited, due) if m.settings.senders + m.settings.receivers == 2 else None,
     )
@@ -196,25 +200,57 @@ def _shared_core(m: Measurement, shares: Mapping[str, float]) -> tuple[str, ...]
     return ()
 
 
-def _doubts(m: Measurement, waited: Integers, stability: str, clock_steps: int) -> tuple[Doubt, ...]:
+def _doubts(
+    m: Measurement, waited: Integers, due: Integers, stability: str, clock_steps: int
+) -> tuple[Doubt, ...]:
     found = []
     if clock_steps:
         found.append(Doubt("clock", float(clock_steps)))
     if not waited.size:
         return (*found, Doubt("nothing"))
-    found += disturbed(m, waited)
-    if stability == "rising" and m.intended_ns is not None:
-        found.append(Doubt("rising"))
+    found += (taken := disturbed(m, waited))
+    kinds = {one.kind for one in taken}
+    if stability == "rising" and m.intended_ns is not None and "standstill" not in kinds:
+        found += [Doubt("rising")] if not kinds or _backlog(waited, due) else []
     return tuple(found)
 
 
+def _backlog(waited: Integers, due: Integers) -> bool:
+    """Whether latencies grow by as much of the time as others that take CPUs hardly make them."""
+    part = max(1, waited.size // 10)
+    grown = float(np.median(waited[-part:])) - float(np.median(waited[:part]))
+    return grown > _BACKLOG * float(due[-1] - due[0])
+
+
 def disturbed(m: Measurement, waited: Integers) -> list[Doubt]:
-    """What took CPUs from the run: others, the hypervisor, a quota. `waited` as for `judge`."""
+    """What took CPUs from the run: others, the hypervisor, a quota, or who stopped it.
+
+    Args:
+        waited: as for `judge`.
+    """
     span = _spans(m)["all"]
     found = _taken(m, span, waited)
+    if gaps := _standstills(m):
+        found.append(Doubt("standstill", sum(end - begin for begin, end in gaps) / 1e9))
     for one in m.throttled:
         if span > 0 and one.time_ns > _THROTTLED * span:
             found.append(Doubt("quota", one.time_ns / max(m.elapsed_ns, span), one.who))
+    return found
+
+
+def _standstills(m: Measurement) -> list[tuple[int, int]]:
+    """When nobody looked and no message was sent or received: the whole run was stopped, or the machine."""
+    at = np.asarray(m.looks.get("at_ns", ()), dtype=np.int64)
+    if at.size < 3:
+        return []
+    found = []
+    for i in np.flatnonzero(np.diff(at) > _STANDS_NS).tolist():
+        begin, end = int(at[i]), int(at[i + 1])
+        inside = begin + (end - begin) // 4, end - (end - begin) // 4
+        if not any(
+            np.any((stamps > inside[0]) & (stamps < inside[1])) for stamps in (m.sent_ns, m.received_ns)
+        ):
+            found.append((begin, end))
     return found
 
 
@@ -232,9 +268,32 @@ def _taken(m: Measurement, span: int, waited: Integers) -> list[Doubt]:
         return []
     # We can have waited for others no longer than they ran; the rest was for one another.
     most = int((others + stolen) * elapsed)
-    lost = min(max((part.waited_ns for part in m.parts.values()), default=0), most)
-    whole = float(waited.sum()) if m.intended_ns is not None else float(span)
-    return [Doubt(kind, amount)] if lost >= _HARM * max(whole, 1.0) else []
+    # What a sender waited for between two messages harmed none.
+    lag = 0 if m.intended_ns is None else _under_way(m.intended_ns, m.sent_ns)
+    waits = {name: part.waited_ns for name, part in m.parts.items()}
+    if m.intended_ns is not None and "sender" in waits:
+        waits["sender"] = min(waits["sender"], lag)
+    lost = min(max(waits.values(), default=0), most)
+    # By time, and not by message: of many messages each one that waits has the whole wait in its latency.
+    whole = span if m.intended_ns is None else _under_way(m.intended_ns, m.received_ns)
+    harmed = lost >= _HARM * max(whole, 1.0)
+    if m.intended_ns is not None and lost >= _TOUCHED * span:  # at high rates one is always under way
+        harmed |= float(np.mean(waited > _LATE * max(float(np.median(waited)), 1.0))) >= _TOUCHED
+    return [Doubt(kind, amount)] if harmed else []
+
+
+def _under_way(begin: Integers, end: Integers) -> int:
+    """For how long at least one message had begun and not ended, ns."""
+    there = end >= 0
+    first, last = begin[there], end[there]
+    if not first.size:
+        return 0
+    order = np.argsort(first, kind="stable")
+    first, last = first[order], last[order]
+    until = np.maximum.accumulate(last)
+    # Each message adds what it is under way after all before it have ended.
+    since = np.maximum(first, np.concatenate([first[:1], until[:-1]]))
+    return int(np.maximum(last - since, 0).sum())
 
 
 def cause_of(m: Measurement, begin: int, end: int, sent: int) -> str | None:
@@ -246,6 +305,8 @@ def cause_of(m: Measurement, begin: int, end: int, sent: int) -> str | None:
     for _, start, stop in m.stalls_ns:
         if min(end, stop) - max(begin, start) >= 0.5 * took:
             return "planted stall"
+    if any(min(end, stop) - max(begin, start) >= 0.5 * took for start, stop in _standstills(m)):
+        return "standstill"
     looks: dict[str, Any] = {name: np.asarray(values) for name, values in m.looks.items()}
     if took >= 1_000_000 and looks.get("at_ns", np.zeros(0)).size >= 2:
         at = looks["at_ns"]
@@ -257,11 +318,32 @@ def cause_of(m: Measurement, begin: int, end: int, sent: int) -> str | None:
             if looks["throttled"][last] - looks["throttled"][first] >= 0.5 * took:
                 return "quota"
             # A window that is much longer than the stall holds waits of other messages, too.
-            if took >= 0.02 * (at[last] - at[first]):
+            window = int(at[last] - at[first])
+            # A sender that had no CPU has sent late: afterwards a message is no longer in its hands.
+            late = sent - begin >= 0.5 * took
+            if took >= 0.02 * window:
                 for name in ("sender", "broker", "receiver", "library"):
-                    grown = looks[name][last] - looks[name][first] if name in looks else 0
-                    if 0.5 * took <= grown and grown <= max(3 * took, 0.5 * (at[last] - at[first])):
+                    if name not in looks or (name == "sender" and not late):
+                        continue
+                    grown = int(looks[name][last] - looks[name][first])
+                    usual = _usual(at, looks[name], first, last)
+                    if 0.5 * took + usual <= grown <= max(3 * took, 0.5 * window) + usual:
                         return name
     if sent - begin >= 0.5 * took and took >= 100_000:
         return "sender late"
     return None
+
+
+def _usual(at: Any, waited: Any, first: int, last: int) -> float:
+    """What a part waits for a CPU in windows as long as that of the looks `first` to `last`, which doesn't
+    count: on a machine that others use it always waits. The upper quartile, ns."""
+    window = int(at[last] - at[first])
+    ends = np.searchsorted(at, at + window)
+    begins = np.flatnonzero(ends < at.size)
+    ends = ends[begins]
+    apart = (ends <= first) | (begins >= last)
+    if np.count_nonzero(apart) >= 4:
+        return float(np.quantile(waited[ends[apart]] - waited[begins[apart]], 0.75))
+    outside = int(at[-1] - at[0]) - window
+    rest = int(waited[-1] - waited[0]) - int(waited[last] - waited[first])
+    return rest / outside * window if outside > 0 else 0.0

@@ -14,8 +14,6 @@ from latlab.model.messaging.results import Facts, Measurement, Settings, Side
 
 __all__ = ["collected", "since"]
 
-__all__ = ["collected", "since"]
-
 
 def collected(
     run: Any,

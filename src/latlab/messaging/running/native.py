@@ -18,6 +18,7 @@ from latlab.messaging.judging.looks import Looks, looks_at_loops, parts_of_loops
 from latlab.messaging.running import processes as _processes
 from latlab.messaging.running.collected import collected
 from latlab.messaging.running.schedule import Schedule, patience_s, schedule
+from latlab.messaging.running.standing import Standing
 from latlab.messaging.running.ways import links as _links
 from latlab.messaging.running.ways.clients import Client, batched, served
 from latlab.messaging.running.ways.plugin import open_plugin
@@ -50,6 +51,11 @@ class _Stage:
         if self.attached is not None:
             return sum(_processes.cpu_ns(pid) or 0 for pid in _processes.descendants(self.attached))
         return None if self.child is None else _processes.cpu_ns(self.child.pid)
+
+    def stopped(self) -> bool:
+        """Whether the broker stands still by SIGSTOP."""
+        broker = self.attached if self.child is None else self.child.pid
+        return broker is not None and _processes.stopped(broker)
 
     def stalls(self) -> list[tuple[int, int, int]]:
         """Stalls as the broker made them, (message, from, to) in ticks; it is ended by this."""
@@ -328,7 +334,8 @@ def _watch(
     started = time.monotonic_ns()
     readings.take(0)
     run.start()
-    partial, broker_end = _until_the_end(run, stage, settings, readings, looks)
+    standing = Standing(_POLL_S, asleep=wait == "block")
+    partial, broker_end = _until_the_end(run, stage, settings, readings, looks, standing)
     readings.take(run.progress()[1])
     looks.take()
     elapsed = time.monotonic_ns() - started
@@ -385,38 +392,34 @@ def _device(stage: _Stage, facts: Facts) -> str | None:
 
 
 def _until_the_end(
-    run: Any, stage: _Stage, settings: Settings, readings: Readings, looks: Looks
+    run: Any, stage: _Stage, settings: Settings, readings: Readings, looks: Looks, standing: Standing
 ) -> tuple[str | None, int | None]:
     """Wait for both loops, or end them. Returns (why it is partial, the broker's CPU ns)."""
-    moved, last, broker, complaint = time.monotonic(), -1, None, None
+    broker, complaint = None, None
     patience = patience_s(settings)
     try:
         while not run.wait(_POLL_S):
             _, received, sender_done, _ = run.progress()
             readings.take(received)
             looks.take()
-            now = time.monotonic()
-            if received != last:
-                moved, last = now, received
-            idle = now - moved
+            standing.look(received, looks.got, stopped=stage.stopped())
             if stage.attached is not None:  # what it forked for our connection may end with that
                 broker = max(broker or 0, stage.broker_cpu_ns() or 0)
             if stage.child is not None:
                 broker = stage.broker_cpu_ns() or broker
                 end = stage.child.ended()
-                if end is not None and idle > 0.2:
+                if end is not None and standing.for_s > 0.2:
                     # Its last messages may still be under way, but it will not forward another one.
                     if not (sender_done and end == "ended with status 0"):
                         complaint = _ending(end)
                     break
-            if stage.remote is not None and idle > 0.2 and stage.remote.gone():
+            if stage.remote is not None and standing.for_s > 0.2 and stage.remote.gone():
                 complaint = f"the broker at {settings.broker} has gone"
                 break
-            if sender_done and idle > settings.drain_s and not (stage.child and stage.child.stopped()):
+            if sender_done and standing.free_s > settings.drain_s:
                 break
-            if idle > patience:
-                still = stage.child is not None and stage.child.stopped()
-                complaint = _processes.standstill("the broker" if still else None, patience)
+            if standing.for_s > patience:
+                complaint = _processes.standstill("the broker" if stage.stopped() else None, patience)
                 break
     except KeyboardInterrupt:
         complaint = INTERRUPTED

@@ -110,11 +110,7 @@ class Child:
 
     def stopped(self) -> bool:
         """Whether it, or what it started, stands still by SIGSTOP."""
-        for pid in descendants(self.pid):
-            with contextlib.suppress(OSError):
-                if Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] == "T":
-                    return True
-        return False
+        return stopped(self.pid)
 
     def close(self, seconds: float = 2.0) -> None:
         """End it: politely, then not."""
@@ -194,6 +190,15 @@ def descendants(pid: int) -> list[int]:
                 with contextlib.suppress(OSError):  # a thread that has ended since
                     found += [int(child) for child in Path(task.path, "children").read_text().split()]
     return found
+
+
+def stopped(pid: int) -> bool:
+    """Whether a process, or what it started, stands still by SIGSTOP."""
+    for one in descendants(pid):
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{one}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] == "T":
+                return True
+    return False
 
 
 def signal_all(pids: Sequence[int], number: signal.Signals) -> None:

@@ -32,6 +32,7 @@ from latlab.messaging.running.collected import since
 from latlab.messaging.running.native import placement, waiting
 from latlab.messaging.running.schedule import patience_s, schedule
 from latlab.messaging.running.shared import Body, Layout
+from latlab.messaging.running.standing import Standing
 from latlab.model.messaging.results import INTERRUPTED, Facts, Measurement, Settings, Side
 
 _POLL_S = 0.05
@@ -73,7 +74,8 @@ class _Cast:
 
     def stopped(self) -> str | None:
         """Which of them stands still by SIGSTOP, if one does."""
-        if self.server is not None and self.server.stopped():
+        broker = self.found if self.server is None else self.server.pid
+        if broker is not None and _processes.stopped(broker):
             return "the broker"
         return next((f"the {role}" for role, child in self.children.items() if child.stopped()), None)
 
@@ -293,7 +295,8 @@ def _watched(
     words[loop.BASE] = clock.ticks() + int(2e6 * ticks_per_ns)
     words[loop.GO] = 1
     with _stopping(cast, words, settings):
-        broken = _until_the_end(cast, words, settings, readings, looks)
+        standing = Standing(_POLL_S, asleep=wait == "block")
+        broken = _until_the_end(cast, words, settings, readings, looks, standing)
     looks.take()
     t1, ns1 = clock.reference()[:2]
     readings.take(_received(words, layout))
@@ -408,15 +411,13 @@ def _stopping(cast: _Cast, words: memoryview, settings: Settings) -> Iterator[No
 
 
 def _until_the_end(
-    cast: _Cast, words: memoryview, settings: Settings, readings: Readings, looks: Looks
+    cast: _Cast, words: memoryview, settings: Settings, readings: Readings, looks: Looks, standing: Standing
 ) -> str | None:
-    moved, last = time.monotonic(), -1
     patience, layout = patience_s(settings), Layout.of(settings)
     senders = [layout.sender(i) for i in range(settings.senders)]
     try:
         while True:
             time.sleep(_POLL_S)
-            now = time.monotonic()
             received = _received(words, layout)
             readings.take(received // settings.groups)
             looks.take()
@@ -425,22 +426,20 @@ def _until_the_end(
                 break
             if done and all(words[layout.receiver(i) + loop.DONE] for i in range(settings.receivers)):
                 break
-            if received != last:
-                moved, last = now, received
-            idle = now - moved
+            standing.look(received, looks.got, stopped=cast.stopped() is not None)
             for role, child in [*cast.children.items(), ("broker", cast.server)]:
                 end = None if child is None else child.ended()
                 if end is not None and child is not None:
                     if child is not cast.server and (still := cast.stopped()) is not None:
                         # Its client's patience ended before ours: that is not what is wrong.
-                        return _processes.standstill(still, idle)
+                        return _processes.standstill(still, standing.for_s)
                     child.close()
                     name = child.name if child is cast.server else f"the {role}"
                     how = f"was {end}" if end.startswith("killed") else end
                     return f"{name} {how}: {child.complaint()}".rstrip(": ")
-            if done and idle > settings.drain_s:
+            if done and standing.free_s > settings.drain_s:
                 break
-            if idle > patience:
+            if standing.for_s > patience:
                 return _processes.standstill(cast.stopped(), patience)
     except KeyboardInterrupt:
         return INTERRUPTED

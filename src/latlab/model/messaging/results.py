@@ -380,8 +380,8 @@ class Hump:
 class Peak:
     """Messages close together that stand out. `where`: "start", "end", "load change" or "middle".
 
-    `cause`: "planted stall", "stopped", "quota", "sender late", or a part that waited for a CPU; None where
-    nothing that was watched explains it.
+    `cause`: "planted stall", "standstill", "stopped", "quota", "sender late", or a part that waited for a
+    CPU; None where nothing that was watched explains it.
     """
 
     first: int
@@ -419,9 +419,11 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Why the figures can't be trusted: "clock", "nothing", "others", "hypervisor", "quota" or "rising".
+    """Why the figures can't be trusted: "clock", "nothing", "others", "hypervisor", "standstill", "quota" or
+    "rising".
 
-    `amount`: of others, the CPUs that they used on average; of a quota, the share of the time.
+    `amount`: of others, the CPUs that they used on average; of a standstill, its seconds; of a quota, the
+    share of the time.
     """
 
     kind: str

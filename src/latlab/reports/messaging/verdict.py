@@ -9,6 +9,7 @@ __all__ = ["cause", "doubt", "doubts", "finding", "verdict"]
 
 _CAUSES = {
     "planted stall": "the planted stall",
+    "standstill": "the whole run stood still",
     "stopped": "a part was stopped by a signal",
     "quota": "a CPU quota stopped the run or the broker",
     "sender late": "it was sent late",
@@ -111,6 +112,11 @@ def doubt(d: Doubt) -> str:
             return f"other processes used {amount:.2g} CPUs meanwhile; measure while the machine is quiet."
         case "hypervisor":
             return f"the hypervisor took {amount:.2g} CPUs meanwhile; measure on a machine of your own."
+        case "standstill":
+            return (
+                f"for {duration(round(amount * 1e9))} nothing of this run ran: it was stopped by a signal, "
+                "or the machine stood still."
+            )
         case "quota":
             who = "the broker" if d.who == "broker" else "this run"
             return f"a CPU quota stopped {who} for {share(amount)} of the time."

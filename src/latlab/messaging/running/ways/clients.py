@@ -91,7 +91,14 @@ def require_library(facts: Facts) -> None:
 
 
 def promises(facts: Facts, settings: Settings) -> Facts:
-    """What a client promises as it is set: a server takes several connections in any order."""
+    """What carries the messages as it is set: a server takes several connections in any order."""
+    there = {
+        f"through the program at {settings.connect}": settings.connect is not None,
+        f"by the broker at {settings.broker}": settings.broker is not None,
+        "through a network namespace": settings.network == "namespace",
+    }
+    for where in (words for words, holds in there.items() if holds):
+        facts = replace(facts, title=f"{facts.title.replace(' on loopback', '')} {where}")
     several = facts.library is not None and int(settings.driver.get("connections", "1")) > 1
     return replace(facts, ordered=False) if several else facts
 
