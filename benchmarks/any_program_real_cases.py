@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CASES", "Real"]
+__all__ = ["CASES", "PSQL", "SLEEPER", "THREADS", "Real", "of_postgres"]
 
 
 @dataclass(frozen=True)
@@ -38,21 +38,38 @@ _REDIS = "exec redis-server --enable-debug-command yes --port 17391 --save '' --
 _LOG = "exec redis-server --port 17391 --save '' --appendonly yes --appendfsync"
 _NGINX = "exec nginx -p . -c nginx.conf"
 _WRK = "exec wrk -t1 -c8 -d60 http://127.0.0.1:17392"
-_SLEEPER = "exec python3 slow_server.py sleeps"
+SLEEPER = "exec python3 slow_server.py sleeps"
 _PG = "exec runuser -u postgres -- postgres -D pg -p 17395 -k /tmp"
 _PG_SETUP = (
     "rm -rf pg; mkdir pg; chown postgres pg; chmod 700 pg; runuser -u postgres -- initdb -D pg -A trust >/dev/null; "
     "runuser -u postgres -- pg_ctl -D pg -w -o '-p 17395 -k /tmp' start >/dev/null; "
     "pgbench -h /tmp -p 17395 -U postgres -i -s 4 -q postgres; runuser -u postgres -- pg_ctl -D pg -w stop >/dev/null"
 )
-_POSTMASTER = "head -1 pg/postmaster.pid"
 _BENCH = "exec pgbench -h /tmp -p 17395 -U postgres -n -T 60"
-_PSQL = "exec psql -h /tmp -p 17395 -U postgres -q -c"
+PSQL = "exec psql -h /tmp -p 17395 -U postgres -q"
 _LUA = "exec redis-cli -p 17391 -r 1000000 eval 'local x=0 for i=1,3000000 do x=x+i end return x' 0"
-_THREADS = ("thread", "cpu")
+THREADS = ("thread", "cpu")
+
+
+def of_postgres(
+    title: str,
+    asker: str,
+    kinds: tuple[str, ...],
+    name: str,
+    command: str | None = None,
+    beside: tuple[str, ...] = (),
+) -> Real:
+    """A server of PostgreSQL is started first; without `command` it is what is looked at.
+
+    Args:
+        asker: the program that asks it.
+    """
+    pid = "" if command else "head -1 pg/postmaster.pid"
+    return Real(title, (asker, "postgres"), kinds, name, command, (_PG, *beside), pid, _PG_SETUP)
+
 
 CASES = (
-    Real("pigz -p2", ("pigz",), _THREADS, "compress|deflate|pigz|CPU", "pigz -p2 -11 -c words > /dev/null"),
+    Real("pigz -p2", ("pigz",), THREADS, "compress|deflate|pigz|CPU", "pigz -p2 -11 -c words > /dev/null"),
     Real(
         "pigz from a slow pipe",
         ("pigz", "pv"),
@@ -75,8 +92,8 @@ CASES = (
         beside=("pv -q -L 2m words | pigz -p2 > /dev/null",),
         pid="pgrep -n pigz",
     ),
-    Real("pbzip2 -p2", ("pbzip2",), _THREADS, "consumer|BZ2|pbzip2|CPU", "pbzip2 -p2 -c words > /dev/null"),
-    Real("xz -T2", ("xz",), _THREADS, "xz|lzma|worker|CPU", "xz -T2 --block-size=1MiB -c words > /dev/null"),
+    Real("pbzip2 -p2", ("pbzip2",), THREADS, "consumer|BZ2|pbzip2|CPU", "pbzip2 -p2 -c words > /dev/null"),
+    Real("xz -T2", ("xz",), THREADS, "xz|lzma|worker|CPU", "xz -T2 --block-size=1MiB -c words > /dev/null"),
     Real(
         "xz -T2 into a slow pipe",
         ("xz", "pv"),
@@ -84,7 +101,7 @@ CASES = (
         "pv",
         "xz -0 -T2 --block-size=1MiB -c words | pv -q -L 300k > /dev/null",
     ),
-    Real("zstd -T2 -19", ("zstd",), _THREADS, "zstd|ZSTD|POOL|CPU", "zstd -T2 -15 -c words > /dev/null"),
+    Real("zstd -T2 -19", ("zstd",), THREADS, "zstd|ZSTD|POOL|CPU", "zstd -T2 -15 -c words > /dev/null"),
     Real(
         "zstd -T2 into a slow pipe",
         ("zstd", "pv"),
@@ -95,7 +112,7 @@ CASES = (
     Real(
         "sort --parallel=2",
         ("sort",),
-        _THREADS,
+        THREADS,
         "sort|CPU|compare|merge|coll",
         "exec sort --parallel=2 lines -o /dev/null",
     ),
@@ -149,14 +166,14 @@ CASES = (
     Real(
         "ffmpeg, filter and encoder",
         ("ffmpeg",),
-        _THREADS,
+        THREADS,
         "x264|enc|ffmpeg|CPU|filter|thread",
         "ffmpeg -loglevel error -y -f lavfi -i testsrc=size=640x360:rate=30 -t 60 -vf gblur=sigma=20 -c:v mpeg4 -f null -",
     ),
     Real(
         "ffmpeg, a slow filter",
         ("ffmpeg",),
-        _THREADS,
+        THREADS,
         "ffmpeg|nlmeans|filter|CPU",
         "ffmpeg -loglevel error -nostdin -filter_threads 1 -f lavfi -i testsrc=size=640x360:rate=30 -t 600 -vf nlmeans -threads 1 -c:v mpeg4 -f null -",
     ),
@@ -177,7 +194,7 @@ CASES = (
     Real(
         "GStreamer, an encoder",
         ("gst-launch-1.0",),
-        _THREADS,
+        THREADS,
         "queue1|theora",
         "exec gst-launch-1.0 -q videotestsrc num-buffers=20000 ! video/x-raw,width=640,height=360 ! queue ! videobalance saturation=0.5 ! queue ! theoraenc ! fakesink",
     ),
@@ -283,7 +300,7 @@ CASES = (
         ("nginx", "wrk"),
         ("process", "timer", "load"),
         "slow_server|python|load",
-        beside=(_NGINX, _SLEEPER, f"{_WRK}/behind/"),
+        beside=(_NGINX, SLEEPER, f"{_WRK}/behind/"),
     ),
     Real(
         "wrk of nginx, limit_rate",
@@ -322,7 +339,7 @@ CASES = (
         ("haproxy", "wrk"),
         ("process", "timer", "load"),
         "slow_server|python|load",
-        beside=("exec haproxy -db -f haproxy.cfg", _SLEEPER, "exec wrk -t1 -c4 -d60 http://127.0.0.1:17396/"),
+        beside=("exec haproxy -db -f haproxy.cfg", SLEEPER, "exec wrk -t1 -c4 -d60 http://127.0.0.1:17396/"),
     ),
     Real(
         "python -m http.server, asked seldom",
@@ -334,102 +351,81 @@ CASES = (
             "while :; do curl -s http://127.0.0.1:17393/nginx.conf; sleep 0.05; done",
         ),
     ),
-    Real(
+    of_postgres(
         "PostgreSQL, durable commits",
-        ("pgbench", "postgres"),
+        "pgbench",
         ("disk", "process"),
         "",
-        beside=(_PG, f"{_BENCH} -c 1 postgres"),
-        pid=_POSTMASTER,
-        setup=_PG_SETUP,
+        beside=(f"{_BENCH} -c 1 postgres",),
     ),
-    Real(
+    of_postgres(
         "pgbench, durable commits",
-        ("pgbench", "postgres"),
+        "pgbench",
         ("process", "disk"),
         "postgres|wal|disk",
         f"{_BENCH} -c 1 postgres",
-        beside=(_PG,),
-        setup=_PG_SETUP,
     ),
-    Real(
+    of_postgres(
         "PostgreSQL, a table locked",
-        ("pgbench", "postgres"),
+        "pgbench",
         ("lock", "timer", "process"),
         "postgres",
         beside=(
-            _PG,
-            f"{_PSQL} 'begin; lock table pgbench_accounts; select pg_sleep(60)' postgres",
+            f"{PSQL} -c 'begin; lock table pgbench_accounts; select pg_sleep(60)' postgres",
             f"{_BENCH} -c 2 postgres",
         ),
-        pid=_POSTMASTER,
-        setup=_PG_SETUP,
     ),
-    Real(
+    of_postgres(
         "pgbench, a table locked",
-        ("pgbench", "postgres"),
+        "pgbench",
         ("lock", "timer", "process"),
         "postgres",
         f"{_BENCH} -c 2 postgres",
-        beside=(_PG, f"{_PSQL} 'begin; lock table pgbench_accounts; select pg_sleep(60)' postgres"),
-        setup=_PG_SETUP,
+        beside=(f"{PSQL} -c 'begin; lock table pgbench_accounts; select pg_sleep(60)' postgres",),
     ),
-    Real(
+    of_postgres(
         "PostgreSQL, a long query",
-        ("psql", "postgres"),
+        "psql",
         ("process",),
         "postgres",
         beside=(
-            _PG,
-            f"{_PSQL} 'select sum(a.x * b.x % 7) from generate_series(1, 3000) a(x), generate_series(1, 100000) b(x)' postgres",
+            f"{PSQL} -c 'select sum(a.x * b.x % 7) from generate_series(1, 3000) a(x), generate_series(1, 100000) b(x)' postgres",
         ),
-        pid=_POSTMASTER,
-        setup=_PG_SETUP,
     ),
-    Real(
+    of_postgres(
         "psql, a long query",
-        ("psql", "postgres"),
+        "psql",
         ("process",),
         "postgres",
-        f"{_PSQL} 'select sum(a.x * b.x % 7) from generate_series(1, 3000) a(x), generate_series(1, 100000) b(x)' postgres",
-        beside=(_PG,),
-        setup=_PG_SETUP,
+        f"{PSQL} -c 'select sum(a.x * b.x % 7) from generate_series(1, 3000) a(x), generate_series(1, 100000) b(x)' postgres",
     ),
-    Real(
+    of_postgres(
         "psql, pg_sleep",
-        ("psql", "postgres"),
+        "psql",
         ("process", "timer"),
         "postgres",
-        f"{_PSQL} 'select pg_sleep(60)' postgres",
-        beside=(_PG,),
-        setup=_PG_SETUP,
+        f"{PSQL} -c 'select pg_sleep(60)' postgres",
     ),
-    Real(
+    of_postgres(
         "pgbench -S",
-        ("pgbench", "postgres"),
+        "pgbench",
         ("process",),
         "postgres",
         f"{_BENCH} -S -c 1 postgres",
-        beside=(_PG,),
-        setup=_PG_SETUP,
     ),
-    Real(
+    of_postgres(
         "PostgreSQL, asked at a rate",
-        ("pgbench", "postgres"),
+        "pgbench",
         ("load",),
         "load",
-        beside=(_PG, f"{_BENCH} -S -c 1 --rate=50 postgres"),
-        pid=_POSTMASTER,
-        setup=_PG_SETUP,
+        beside=(f"{_BENCH} -S -c 1 --rate=50 postgres",),
     ),
-    Real(
+    of_postgres(
         "pgbench --rate",
-        ("pgbench", "postgres"),
+        "pgbench",
         ("timer",),
         "pgbench",
         f"{_BENCH} -S -c 1 --rate=50 postgres",
-        beside=(_PG,),
-        setup=_PG_SETUP,
     ),
     Real(
         "gunicorn, computes",
@@ -448,7 +444,7 @@ CASES = (
         "slow_server",
         beside=(
             "exec $PYTHON -m gunicorn -w 2 -b 127.0.0.1:17398 wsgi_app:sleeps",
-            _SLEEPER,
+            SLEEPER,
             "exec wrk -t1 -c4 -d60 http://127.0.0.1:17398/",
         ),
     ),
@@ -537,7 +533,7 @@ CASES = (
     Real(
         "java, its collector",
         ("javac",),
-        _THREADS,
+        THREADS,
         "GC|ParGC|PSP|CPU|Litter|java",
         "exec java -Xmx400m -XX:+UseParallelGC -cp . Litter",
         setup="javac Litter.java",

@@ -7,23 +7,14 @@ Over 400 lines: one table, of which each row is a program's command and its trut
 
 from __future__ import annotations
 
-from benchmarks.any_program_real_cases import Real
+from benchmarks.any_program_real_cases import PSQL, SLEEPER, THREADS, Real, of_postgres
 
 __all__ = ["MORE"]
 
-_SLEEPER = "exec python3 slow_server.py sleeps"
 _MARIA = "exec mariadbd --no-defaults --user=root --datadir=$PWD/maria --port=17361 --bind-address=127.0.0.1 --socket=/tmp/any-17361.sock --skip-grant-tables --innodb-flush-log-at-trx-commit=1"
 _MARIA_SETUP = "rm -rf maria; mariadb-install-db --no-defaults --user=root --datadir=$PWD/maria --auth-root-authentication-method=normal >/dev/null"
 _SQL = "exec mariadb --no-defaults --socket=/tmp/any-17361.sock -e"
 _LISTENS = "pgrep -n mariadbd"
-_THREADS = ("thread", "cpu")
-_PG = "exec runuser -u postgres -- postgres -D pg -p 17395 -k /tmp"
-_PG_SETUP = (
-    "rm -rf pg; mkdir pg; chown postgres pg; chmod 700 pg; runuser -u postgres -- initdb -D pg -A trust >/dev/null; "
-    "runuser -u postgres -- pg_ctl -D pg -w -o '-p 17395 -k /tmp' start >/dev/null; "
-    "pgbench -h /tmp -p 17395 -U postgres -i -s 4 -q postgres; runuser -u postgres -- pg_ctl -D pg -w stop >/dev/null"
-)
-_PSQL = "exec psql -h /tmp -p 17395 -U postgres -q"
 _QUOTA = (
     "g=/sys/fs/cgroup/cpu/any-17370; mkdir -p $g; echo 100000 > $g/cpu.cfs_period_us; "
     "echo 30000 > $g/cpu.cfs_quota_us; echo $$ > $g/tasks; "
@@ -237,7 +228,7 @@ MORE = (
         ("process", "timer"),
         "slow_server|python",
         "while :; do wget -q -O /dev/null http://127.0.0.1:17394/; done",
-        beside=(_SLEEPER,),
+        beside=(SLEEPER,),
     ),
     Real(
         "ab of a server that sleeps",
@@ -245,7 +236,7 @@ MORE = (
         ("process", "timer"),
         "slow_server|python",
         "exec ab -q -t 60 -n 1000000 -c 4 http://127.0.0.1:17394/",
-        beside=(_SLEEPER,),
+        beside=(SLEEPER,),
     ),
     Real(
         "ab of a node that computes",
@@ -288,7 +279,7 @@ MORE = (
         ("process", "timer"),
         "slow_server|python",
         "exec node fetches.js",
-        beside=(_SLEEPER,),
+        beside=(SLEEPER,),
     ),
     Real(
         "ruby, a server that computes",
@@ -530,27 +521,22 @@ MORE = (
         ),
         setup=_MARIA_SETUP,
     ),
-    Real(
+    of_postgres(
         "pg_dump | gzip -9",
-        ("pg_dump", "postgres"),
+        "pg_dump",
         ("process",),
         "gzip",
         "while :; do pg_dump -h /tmp -p 17395 -U postgres postgres | gzip -9 > /dev/null; done",
-        beside=(_PG,),
-        setup=_PG_SETUP,
     ),
-    Real(
+    of_postgres(
         "PostgreSQL, a row locked by one who thinks",
-        ("psql", "postgres"),
+        "psql",
         ("lock", "process", "load"),
         "postgres|psql",
         beside=(
-            _PG,
-            f"(echo 'begin; update pgbench_branches set bbalance=1;'; sleep 60) | {_PSQL} postgres",
-            f"{_PSQL} -c 'update pgbench_branches set bbalance=2' postgres",
+            f"(echo 'begin; update pgbench_branches set bbalance=1;'; sleep 60) | {PSQL} postgres",
+            f"{PSQL} -c 'update pgbench_branches set bbalance=2' postgres",
         ),
-        pid="head -1 pg/postmaster.pid",
-        setup=_PG_SETUP,
     ),
     Real(
         "flock, held by another",
@@ -580,7 +566,7 @@ MORE = (
     Real(
         "x264, slow preset",
         ("ffmpeg",),
-        _THREADS,
+        THREADS,
         "x264|enc|ffmpeg|CPU|av:|frame|thread",
         "exec ffmpeg -loglevel error -nostdin -f lavfi -i testsrc2=size=640x360:rate=30 -t 600 -c:v libx264 -preset slow -threads 2 -f null -",
     ),
