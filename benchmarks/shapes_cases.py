@@ -57,6 +57,11 @@ def spec_of(stages: list[dict[str, Any]]) -> dict[str, Any]:
     return {"stages": stages, "queues": queues_of(stages)}
 
 
+def planted(shape: str, runtime: str, slow: str, *stages: dict[str, Any]) -> Case:
+    """Stages of which one limits, joined by the queues that they name."""
+    return Case(shape, runtime, STAGE, (slow,), spec_of(list(stages)))
+
+
 def slowed(
     draw: random.Random, names: tuple[str, ...], low: float, high: float
 ) -> tuple[dict[str, float], str]:
@@ -110,26 +115,30 @@ def idle(draw: random.Random, runtime: str) -> Case:
 def join(draw: random.Random, runtime: str) -> Case:
     """`pair` takes one event of each side."""
     times, slow = slowed(draw, ("left", "right", "pair"), 0.6, 1.2)
-    stages = [
+    return planted(
+        "join",
+        runtime,
+        slow,
         stage("feed-1", "", "a", every_ms=0.2),
         stage("feed-2", "", "b", every_ms=0.2),
         stage("left", "a", "c", times["left"]),
         stage("right", "b", "d", times["right"]),
         stage("pair", "c d", "", times["pair"]),
-    ]
-    return Case("join", runtime, STAGE, (slow,), spec_of(stages))
+    )
 
 
 def fork(draw: random.Random, runtime: str) -> Case:
     """`split` puts every event to both."""
     times, slow = slowed(draw, ("split", "left", "right"), 0.6, 1.2)
-    stages = [
+    return planted(
+        "fork",
+        runtime,
+        slow,
         stage("feed", "", "a", every_ms=0.2),
         stage("split", "a", "b c", times["split"]),
         stage("left", "b", "", times["left"]),
         stage("right", "c", "", times["right"]),
-    ]
-    return Case("fork", runtime, STAGE, (slow,), spec_of(stages))
+    )
 
 
 def cycle(draw: random.Random, runtime: str) -> Case:
@@ -289,13 +298,15 @@ def routed(draw: random.Random, runtime: str) -> Case:
     slow = draw.choice(["split", "left", "right"])
     times = {"split": 0.6, "left": 0.8, "right": 0.8}
     times[slow] = 2.0 if slow == "split" else 3.5
-    stages = [
+    return planted(
+        "routed",
+        runtime,
+        slow,
         stage("feed", "", "a", every_ms=0.2),
         stage("split", "a", "b c", times["split"], route=True),
         stage("left", "b", "", times["left"]),
         stage("right", "c", "", times["right"]),
-    ]
-    return Case("routed", runtime, STAGE, (slow,), spec_of(stages))
+    )
 
 
 def polled(draw: random.Random, runtime: str) -> Case:
@@ -339,14 +350,16 @@ def last_slow(draw: random.Random, runtime: str) -> Case:
 def diamond(draw: random.Random, runtime: str) -> Case:
     """A fork and a join of what it sent both ways."""
     times, slow = slowed(draw, ("split", "left", "right", "pair"), 0.5, 0.9)
-    stages = [
+    return planted(
+        "diamond",
+        runtime,
+        slow,
         stage("feed", "", "a", every_ms=0.2),
         stage("split", "a", "b c", times["split"]),
         stage("left", "b", "d", times["left"]),
         stage("right", "c", "e", times["right"]),
         stage("pair", "d e", "", times["pair"]),
-    ]
-    return Case("diamond", runtime, STAGE, (slow,), spec_of(stages))
+    )
 
 
 def of_two_groups(draw: random.Random, runtime: str) -> Case:
@@ -354,12 +367,14 @@ def of_two_groups(draw: random.Random, runtime: str) -> Case:
     one, two = draw.choice([2, 3]), draw.choice([2, 3])
     slow = draw.choice(["fetch", "write"])
     base = draw.uniform(0.8, 1.2)
-    stages = [
+    return planted(
+        "two groups",
+        runtime,
+        slow,
         stage("source", "", "jobs", every_ms=0.2),
         stage("fetch", "jobs", "rows", base * one * (2.5 if slow == "fetch" else 1), count=one),
         stage("write", "rows", "", base * two * (2.5 if slow == "write" else 1), count=two),
-    ]
-    return Case("two groups", runtime, STAGE, (slow,), spec_of(stages))
+    )
 
 
 def lent(draw: random.Random, runtime: str) -> Case:

@@ -23,7 +23,7 @@ from latlab.reports.queues.export import EXPORTS, Subject
 
 
 def now(number: Any, name: Any = "orders") -> Any:
-    return QueueNow(number, name, "bounded", "feed", "book", 8, 2, 3, 5, 10, 8, 1, 0, 100.0, 90.0)
+    return QueueNow(number, name, "bounded", "feed", "book", 8, 10, 8, 1, 0, 100.0, 90.0, 2, 3, 5)
 
 
 def test_a_scrape_has_every_queue_and_at_most_the_series_that_are_allowed() -> None:

@@ -44,13 +44,16 @@ async def main():
     os._exit(len(tasks) and 0)
 asyncio.run(main())
 """
-TASKS = (
-    """
-import asyncio, os
+FED = """
+import asyncio, os, time
 {instrument}
 async def feed(a):
     while True:
         await a.put(1)
+"""
+TASKS = (
+    FED
+    + """
 async def slow(a, b):
     while True:
         await a.get()
@@ -122,12 +125,9 @@ def _diagnosed(program: str, instrument: str, take: str, folder: Path) -> dict[s
 
 
 # `checks` computes for 4 ms, and `stores` sleeps for 1 ms: all are late since `checks` holds the loop.
-BLOCKS = """
-import asyncio, os, time
-{instrument}
-async def feed(a):
-    while True:
-        await a.put(1)
+BLOCKS = (
+    FED
+    + """
 async def checks(a, b):
     while True:
         await a.get()
@@ -140,7 +140,9 @@ async def stores(b):
     while True:
         await b.get()
         await asyncio.sleep(0.001)
-""" + MAIN.replace("slow", "checks").replace("fast", "stores")
+"""
+    + MAIN.replace("slow", "checks").replace("fast", "stores")
+)
 
 
 @pytest.mark.parametrize("instrument", [NATIVE, PLAIN], ids=["instrumented", "unchanged"])

@@ -226,26 +226,22 @@ def described(facts: Facts, first: Candidate, part: float, confidence: float) ->
             told = said(ThreadReason.CLIENTS, clients=", ".join(clients[:3]))
         return load_of(facts, told, part, confidence)
     if first.kind is LimitKind.NETWORK:
-        return Limit(
-            LimitKind.NETWORK,
-            first.name,
-            confidence,
-            part,
-            said(ThreadFinding.NETWORK, peer=first.name, part=part),
-            _blocked_of(facts, range(len(facts.roles))),
+        return _of_outside(
+            facts, first, said(ThreadFinding.NETWORK, peer=first.name, part=part), part, confidence
         )
     return none_told(said(ThreadReason.STOPPED))
 
 
+def _of_outside(facts: Facts, first: Candidate, sentence: str, part: float, confidence: float) -> Limit:
+    """Of what none of the program's threads does."""
+    blocked = _blocked_of(facts, range(len(facts.roles)))
+    return Limit(first.kind, first.name, confidence, part, sentence, blocked)
+
+
 def _of_role(facts: Facts, first: Candidate, part: float, confidence: float) -> Limit:
     if not first.roles:
-        return Limit(
-            first.kind,
-            first.name,
-            confidence,
-            part,
-            said(ThreadFinding.PROCESS, name=first.name, part=part),
-            _blocked_of(facts, range(len(facts.roles))),
+        return _of_outside(
+            facts, first, said(ThreadFinding.PROCESS, name=first.name, part=part), part, confidence
         )
     role = facts.roles[first.roles[0]]
     spun = spin_lock(facts.schedule, role.threads) if len(role.threads) > 1 else None

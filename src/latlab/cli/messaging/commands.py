@@ -22,8 +22,12 @@ FORMATS = ("gnuplot", "csv", "hlog", "json", "html")
 @click.command("find-limit")
 @run_options
 @click.option("--objective", required=True, help="Objective, such as 'p99.9<200us' (from the intended time).")
-@click.option("--low", type=ABOVE_ZERO, default=1000.0, help="Lowest rate to try, in messages a second.")
-@click.option("--high", type=ABOVE_ZERO, default=1e8, help="Highest rate to try, in messages a second.")
+@click.option(
+    "--low", "low_hz", type=ABOVE_ZERO, default=1000.0, help="Lowest rate to try, in messages a second."
+)
+@click.option(
+    "--high", "high_hz", type=ABOVE_ZERO, default=1e8, help="Highest rate to try, in messages a second."
+)
 @click.option("--seconds", type=Seconds(), default=0.5, help="Duration of each trial.")
 @click.option(
     "--precision",
@@ -40,23 +44,18 @@ def find_limit_command(as_json: bool, objective: str, **options: Any) -> int:
     from latlab.words import duration
 
     asked = parse_objective(objective)
-    search = {name: options.pop(name) for name in ("low", "high", "seconds", "precision", "repeats")}
-    if not 0 < search["low"] <= search["high"] or search["repeats"] < 1 or not 0 < search["precision"] < 1:
+    search = {name: options.pop(name) for name in ("low_hz", "high_hz", "seconds", "precision", "repeats")}
+    if (
+        not 0 < search["low_hz"] <= search["high_hz"]
+        or search["repeats"] < 1
+        or not 0 < search["precision"] < 1
+    ):
         raise UsageError("a search needs 0 < --low <= --high, a repeat and a precision between 0 and 1")
 
     def told(probe: Any) -> None:
         say(f"{rate(probe.rate_hz, 'messages')}: {duration(probe.value_ns)}, {probe.reason}")
 
-    limit = find_limit(
-        settings_from(options),
-        asked,
-        low_hz=search["low"],
-        high_hz=search["high"],
-        seconds=search["seconds"],
-        precision=search["precision"],
-        repeats=search["repeats"],
-        told=told,
-    )
+    limit = find_limit(settings_from(options), asked, **search, told=told)
     if as_json:
         found = {"objective": objective, "trustworthy": limit.trustworthy, **asdict(limit)}
         click.echo(dumps({"schema": 1, **found}))

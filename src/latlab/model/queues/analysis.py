@@ -149,7 +149,19 @@ class QueueEnds:
 
 
 @dataclass(frozen=True)
-class QueueResult(QueueEnds):
+class QueueFlow(QueueEnds):
+    """What passed it, and what did not; `rate_in_hz` and `rate_out_hz` are events a second."""
+
+    total_in: int
+    total_out: int
+    dropped: int
+    blocked: int
+    rate_in_hz: float
+    rate_out_hz: float
+
+
+@dataclass(frozen=True)
+class QueueResult(QueueFlow):
     """One queue over the observed time. Fills are bounds where samples are intervals.
 
     Attributes:
@@ -159,7 +171,6 @@ class QueueResult(QueueEnds):
         mean_nonzero_fill: over the sweeps that found an event.
         fill_p50, fill_p99, fill_max: of the fill over time.
         above_50, above_80, full: share of the time at or above so much of the capacity.
-        rate_in_hz, rate_out_hz: events a second.
         residence_ns: the mean time of an event in the queue by Little's law (L = λW), or None without events.
         growth_hz: events a second by which the fill grew (the slope of a line through it).
         pool_wait_ns: of a pool, the mean time that an event waited for an object; None where unknown.
@@ -176,12 +187,6 @@ class QueueResult(QueueEnds):
     above_50: float
     above_80: float
     full: float
-    total_in: int
-    total_out: int
-    dropped: int
-    blocked: int
-    rate_in_hz: float
-    rate_out_hz: float
     residence_ns: float | None
     growth_hz: float
     bursts: tuple[Burst, ...] = ()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from latlab.model.queues.analysis import QueueEnds
+from latlab.model.queues.analysis import QueueFlow
 
 __all__ = ["LatencyNow", "QueueNow", "Snapshot", "StageNow"]
 
 
 @dataclass(frozen=True)
-class QueueNow(QueueEnds):
+class QueueNow(QueueFlow):
     """A queue at one look.
 
     Attributes:
@@ -25,12 +25,6 @@ class QueueNow(QueueEnds):
     fill_low: int
     fill_high: int
     high_water: int
-    total_in: int
-    total_out: int
-    dropped: int
-    blocked: int
-    rate_in_hz: float
-    rate_out_hz: float
     group: str = ""
     implementation: str = ""
 

@@ -36,11 +36,11 @@ class RemoteQueue:
     name: str
     came: str
     gone: str
-    index_bytes: int = 8
-    modulus: int = 0
-    capacity: int = 0
-    source: str = ""
-    drain: str = ""
+    index_bytes: int
+    modulus: int
+    capacity: int
+    source: str
+    drain: str
 
 
 def parse_remote_queue(text: str) -> RemoteQueue:
