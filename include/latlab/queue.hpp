@@ -50,35 +50,65 @@ inline QueueInfo described(QueueInfo info, QueueKind kind, std::uint64_t capacit
   return info;
 }
 
-}  // namespace detail
-
-// A bounded first-in-first-out queue between two threads. Holds exactly `capacity` events.
-template <class T>
-class SpscRing {
+// What every queue here has: a slot in the counter file, and in it a line for each side.
+class Ends {
  public:
-  explicit SpscRing(std::size_t capacity, const QueueInfo& info = {},
-                    CounterFile& file = CounterFile::process())
-      : slot_(file.add_queue(
-            detail::described(info, QueueKind::bounded, capacity < 1 ? 1 : capacity, "latlab::SpscRing"))),
-        capacity_(capacity < 1 ? 1 : capacity),
-        mask_(std::bit_ceil(capacity_) - 1),
-        cells_(std::make_unique<detail::Cell<T>[]>(mask_ + 1)),
-        producer_(&slot_.producer()),
-        consumer_(&slot_.consumer()) {
-    producer_->cached_out = 0 - capacity_;  // "full": so that the first push looks, and notes its thread
-  }
-  SpscRing(const SpscRing&) = delete;
-  SpscRing& operator=(const SpscRing&) = delete;
-  ~SpscRing() {
-    while (front() != nullptr) pop();
-  }
-
+  Ends(const Ends&) = delete;
+  Ends& operator=(const Ends&) = delete;
   [[nodiscard]] QueueSlot& slot() noexcept { return slot_; }
-  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
   [[nodiscard]] std::size_t size() const noexcept {
     const std::uint64_t out = consumer_->out.load(std::memory_order_acquire);
     return static_cast<std::size_t>(producer_->in.load(std::memory_order_acquire) - out);
   }
+
+ protected:
+  Ends(const QueueInfo& info, CounterFile& file) : slot_(file.add_queue(info)) {}
+  ~Ends() = default;
+
+  QueueSlot slot_;
+  ProducerLine* const producer_ = &slot_.producer();
+  ConsumerLine* const consumer_ = &slot_.consumer();
+};
+
+// The ways to put an event into a bounded queue, which may be full, by its try_emplace.
+template <class Ring, class T>
+class Pushes {
+ public:
+  bool try_push(const T& value) { return ring().try_emplace(value); }
+  bool try_push(T&& value) { return ring().try_emplace(std::move(value)); }
+  // As try_push, and what does not fit is counted as dropped.
+  bool push_or_drop(const T& value) {
+    if (ring().try_emplace(value)) return true;
+    ring().count_dropped();
+    return false;
+  }
+
+ private:
+  friend Ring;
+  Pushes() = default;
+  Ring& ring() noexcept { return static_cast<Ring&>(*this); }
+};
+
+}  // namespace detail
+
+// A bounded first-in-first-out queue between two threads. Holds exactly `capacity` events.
+template <class T>
+class SpscRing : public detail::Ends, public detail::Pushes<SpscRing<T>, T> {
+ public:
+  explicit SpscRing(std::size_t capacity, const QueueInfo& info = {},
+                    CounterFile& file = CounterFile::process())
+      : Ends(detail::described(info, QueueKind::bounded, capacity < 1 ? 1 : capacity, "latlab::SpscRing"),
+             file),
+        capacity_(capacity < 1 ? 1 : capacity),
+        mask_(std::bit_ceil(capacity_) - 1),
+        cells_(std::make_unique<detail::Cell<T>[]>(mask_ + 1)) {
+    producer_->cached_out = 0 - capacity_;  // "full": so that the first push looks, and notes its thread
+  }
+  ~SpscRing() {
+    while (front() != nullptr) pop();
+  }
+
+  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
 
   // Producer. False when the queue is full: then nothing is moved from.
   template <class... Args>
@@ -94,15 +124,9 @@ class SpscRing {
     producer_->in.store(in + 1, std::memory_order_release);  // the event before its count
     return true;
   }
-  bool try_push(const T& value) { return try_emplace(value); }
-  bool try_push(T&& value) { return try_emplace(std::move(value)); }
-
-  // Producer. As try_push, and what does not fit is counted as dropped.
-  bool push_or_drop(const T& value) {
-    if (try_emplace(value)) return true;
+  void count_dropped() noexcept {
     producer_->dropped.store(producer_->dropped.load(std::memory_order_relaxed) + 1,
                              std::memory_order_relaxed);
-    return false;
   }
 
   // Producer. It found the queue full and will wait.
@@ -152,25 +176,20 @@ class SpscRing {
   }
 
  private:
-  QueueSlot slot_;
   const std::size_t capacity_;
   const std::size_t mask_;
   const std::unique_ptr<detail::Cell<T>[]> cells_;
-  ProducerLine* const producer_;
-  ConsumerLine* const consumer_;
 };
 
 // A bounded queue for any number of threads on both sides, after D. Vyukov's array queue: each cell carries
 // the turn at which it may be used next, and `in` and `out` are the tickets.
 template <class T>
-class MpmcRing {
+class MpmcRing : public detail::Ends, public detail::Pushes<MpmcRing<T>, T> {
  public:
   explicit MpmcRing(std::size_t capacity, const QueueInfo& info = {},
                     CounterFile& file = CounterFile::process())
       : MpmcRing(capacity, detail::described(info, QueueKind::bounded, rounded(capacity), "latlab::MpmcRing"),
                  file, nullptr) {}
-  MpmcRing(const MpmcRing&) = delete;
-  MpmcRing& operator=(const MpmcRing&) = delete;
   ~MpmcRing() {
     const std::uint64_t in = producer_->in.load(std::memory_order_acquire);
     for (std::uint64_t out = consumer_->out.load(std::memory_order_acquire); out != in; ++out) {
@@ -178,13 +197,8 @@ class MpmcRing {
     }
   }
 
-  [[nodiscard]] QueueSlot& slot() noexcept { return slot_; }
   // A power of two: tickets find their cell by it.
   [[nodiscard]] std::size_t capacity() const noexcept { return mask_ + 1; }
-  [[nodiscard]] std::size_t size() const noexcept {
-    const std::uint64_t out = consumer_->out.load(std::memory_order_acquire);
-    return static_cast<std::size_t>(producer_->in.load(std::memory_order_acquire) - out);
-  }
 
   template <class... Args>
   bool try_emplace(Args&&... args) {
@@ -196,13 +210,7 @@ class MpmcRing {
     cell->turn.store(ticket + 1, std::memory_order_release);  // the event before its turn
     return true;
   }
-  bool try_push(const T& value) { return try_emplace(value); }
-  bool try_push(T&& value) { return try_emplace(std::move(value)); }
-  bool push_or_drop(const T& value) {
-    if (try_emplace(value)) return true;
-    producer_->dropped.fetch_add(1, std::memory_order_relaxed);
-    return false;
-  }
+  void count_dropped() noexcept { producer_->dropped.fetch_add(1, std::memory_order_relaxed); }
   void count_blocked() noexcept { producer_->blocked.fetch_add(1, std::memory_order_relaxed); }
 
   bool try_pop(T& value) {
@@ -248,44 +256,27 @@ class MpmcRing {
   static std::size_t rounded(std::size_t capacity) { return std::bit_ceil(capacity < 2 ? 2 : capacity); }
 
   MpmcRing(std::size_t capacity, const QueueInfo& info, CounterFile& file, std::nullptr_t)
-      : slot_(file.add_queue(info)),
-        mask_(rounded(capacity) - 1),
-        cells_(std::make_unique<Slot[]>(mask_ + 1)),
-        producer_(&slot_.producer()),
-        consumer_(&slot_.consumer()) {
+      : Ends(info, file), mask_(rounded(capacity) - 1), cells_(std::make_unique<Slot[]>(mask_ + 1)) {
     for (std::size_t i = 0; i <= mask_; ++i) cells_[i].turn.store(i, std::memory_order_relaxed);
   }
 
-  QueueSlot slot_;
   const std::size_t mask_;
   const std::unique_ptr<Slot[]> cells_;
-  ProducerLine* const producer_;
-  ConsumerLine* const consumer_;
 };
 
 // A first-in-first-out queue between two threads without a bound: chunks in a chain. The producer allocates
 // when a chunk is full, except where the consumer has handed one back; steady traffic allocates nothing.
 template <class T, std::size_t ChunkEvents = 512>
-class UnboundedQueue {
+class UnboundedQueue : public detail::Ends {
  public:
   explicit UnboundedQueue(const QueueInfo& info = {}, CounterFile& file = CounterFile::process())
-      : slot_(file.add_queue(detail::described(info, QueueKind::unbounded, 0, "latlab::UnboundedQueue"))),
-        producer_(&slot_.producer()),
-        consumer_(&slot_.consumer()),
+      : Ends(detail::described(info, QueueKind::unbounded, 0, "latlab::UnboundedQueue"), file),
         tail_(new Chunk),
         head_(tail_) {}
-  UnboundedQueue(const UnboundedQueue&) = delete;
-  UnboundedQueue& operator=(const UnboundedQueue&) = delete;
   ~UnboundedQueue() {
     while (front() != nullptr) pop();
     delete head_;
     delete spare_.load(std::memory_order_acquire);
-  }
-
-  [[nodiscard]] QueueSlot& slot() noexcept { return slot_; }
-  [[nodiscard]] std::size_t size() const noexcept {
-    const std::uint64_t out = consumer_->out.load(std::memory_order_acquire);
-    return static_cast<std::size_t>(producer_->in.load(std::memory_order_acquire) - out);
   }
 
   template <class... Args>
@@ -347,9 +338,6 @@ class UnboundedQueue {
     detail::Cell<T> cells[ChunkEvents];
   };
 
-  QueueSlot slot_;
-  ProducerLine* const producer_;
-  ConsumerLine* const consumer_;
   alignas(kCacheLine) Chunk* tail_;  // the producer's
   alignas(kCacheLine) Chunk* head_;  // the consumer's
   bool moved_ = false;               // the consumer's: head_ already is the chunk of `out`

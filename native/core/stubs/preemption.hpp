@@ -22,16 +22,8 @@ namespace latlab::stubs {
 #if defined(LATLAB_HAS_RSEQ)
 namespace detail {
 // The kernel wants the signature in the four bytes before the abort address. It never jumps there.
-struct alignas(32) NeverInside {
-  std::uint32_t version = 0;
-  std::uint32_t flags = 0;
-  std::uint64_t start_ip = 0;
-  std::uint64_t post_commit_offset = 0;
-  std::uint64_t abort_ip = 0;
-};
-static_assert(sizeof(NeverInside) == 32);
 inline constexpr std::uint32_t kSignature[2] = {RSEQ_SIG, 0};
-inline const NeverInside kNeverInside{0, 0, 0, 0, reinterpret_cast<std::uint64_t>(&kSignature[1])};
+inline const rseq_cs kNeverInside{0, 0, 0, 0, reinterpret_cast<std::uint64_t>(&kSignature[1])};
 }  // namespace detail
 #endif
 

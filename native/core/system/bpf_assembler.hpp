@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "system/bpf_scheduler.hpp"
+
 namespace latlab::system::bpf {
 
 // The helpers' numbers, from the kernel's uapi (include/uapi/linux/bpf.h); older headers lack the last names.
@@ -184,6 +186,64 @@ inline void follow(Assembler& a, std::int32_t offset) {
   a.plus(BPF_REG_3, offset);
   a.helper(kProbeReadUser);
   a.load64(BPF_REG_8, BPF_REG_10, kPairAt);
+}
+
+// The numbers of the system calls that move bytes of several buffers.
+#if defined(__x86_64__)
+inline constexpr std::int32_t kVectorCalls[] = {19, 20};   // readv, writev
+inline constexpr std::int32_t kMessageCalls[] = {46, 47};  // sendmsg, recvmsg
+#elif defined(__aarch64__)
+inline constexpr std::int32_t kVectorCalls[] = {65, 66};
+inline constexpr std::int32_t kMessageCalls[] = {211, 212};
+#else
+inline constexpr std::int32_t kVectorCalls[] = {-1, -1};
+inline constexpr std::int32_t kMessageCalls[] = {-1, -1};
+#endif
+inline constexpr std::int32_t kVectorOfMessage = 16;  // struct msghdr: its buffers
+
+// Of the system call whose number is in r1 and whose second argument in r8: r8 becomes where its first buffer
+// is, and `moved`, how many bytes the call moved, not more than fit into that and than `most`. The verifier
+// wants the pair that `follow` reads to be written before, on every way.
+inline void first_buffer(Assembler& a, std::uint8_t moved, std::uint32_t most) {
+  const std::size_t message[] = {a.if_is(BPF_REG_1, kMessageCalls[0]), a.if_is(BPF_REG_1, kMessageCalls[1])};
+  const std::size_t vector[] = {a.if_is(BPF_REG_1, kVectorCalls[0]), a.if_is(BPF_REG_1, kVectorCalls[1])};
+  const std::size_t plain = a.always();
+  for (const std::size_t one : message) a.land(one);
+  follow(a, kVectorOfMessage);
+  for (const std::size_t one : vector) a.land(one);
+  follow(a, 0);
+  a.load64(BPF_REG_1, BPF_REG_10, kPairAt + 8);  // the first buffer's size
+  const std::size_t fits = a.if_less(moved, BPF_REG_1);
+  a.move(moved, BPF_REG_1);
+  a.land(fits);
+  a.land(plain);
+  const std::size_t few = a.if_at_most(moved, static_cast<std::int32_t>(most));
+  a.set(moved, static_cast<std::int32_t>(most));
+  a.land(few);
+}
+
+// Of the ring in r7: its head, its base, which is moved to the head where all was read, and how many bytes
+// were not. r2 is lost.
+inline void look_at_ring(Assembler& a, std::uint8_t head, std::uint8_t base, std::uint8_t unread) {
+  constexpr auto kHead = static_cast<std::int16_t>(offsetof(RingHead, head));
+  constexpr auto kBase = static_cast<std::int16_t>(offsetof(RingHead, base));
+  a.load64(head, BPF_REG_7, kHead);
+  a.load64(BPF_REG_2, BPF_REG_7, static_cast<std::int16_t>(offsetof(RingHead, tail)));
+  a.load64(base, BPF_REG_7, kBase);
+  const std::size_t some = a.unless_equal(head, BPF_REG_2);
+  a.move(base, head);
+  a.store64(BPF_REG_7, kBase, base);
+  a.land(some);
+  a.move(unread, head);
+  a.minus(unread, BPF_REG_2);
+}
+
+// r9 becomes where the ring in r7 is written behind its head, less kRingData; `head` is lost.
+inline void place_in_ring(Assembler& a, std::uint8_t head, std::uint8_t base, std::uint32_t ring_bytes) {
+  a.minus(head, base);
+  a.mask(head, static_cast<std::int32_t>(ring_bytes - kLine));
+  a.move(BPF_REG_9, BPF_REG_7);
+  a.add_to(BPF_REG_9, head);
 }
 
 // Of a CPU's contexts: the word, how long it has served interrupts, and since when each of three.

@@ -9,24 +9,16 @@
 namespace latlab::system::bpf {
 namespace {
 
-// Of struct pt_regs, which is part of the kernel's interface, the byte of each register; and what a call that
-// moves bytes has for its number.
+// Of struct pt_regs, which is part of the kernel's interface, the byte of each register.
 #if defined(__x86_64__)
 constexpr std::int16_t kNumberOf = 120, kFirstOf = 112, kSecondOf = 104, kFourthOf = 56;  // orig_ax di si r10
 constexpr std::int16_t kInstructionOf = 128;                                              // ip
-constexpr std::int32_t kVectorCalls[] = {19, 20};                                         // readv, writev
-constexpr std::int32_t kMessagesCalls[] = {46, 47};                                       // sendmsg, recvmsg
 #elif defined(__aarch64__)
 constexpr std::int16_t kNumberOf = 280, kFirstOf = 272, kSecondOf = 8, kFourthOf = 24;  // syscallno orig_x0 …
 constexpr std::int16_t kInstructionOf = 256;                                            // pc
-constexpr std::int32_t kVectorCalls[] = {65, 66};
-constexpr std::int32_t kMessagesCalls[] = {211, 212};
 #else
 constexpr std::int16_t kNumberOf = 0, kFirstOf = 0, kSecondOf = 0, kFourthOf = 0, kInstructionOf = 0;
-constexpr std::int32_t kVectorCalls[] = {-1, -1};
-constexpr std::int32_t kMessagesCalls[] = {-1, -1};
 #endif
-constexpr std::int32_t kVectorOf = 16;  // struct msghdr: its buffers
 
 constexpr std::int16_t head_of(std::size_t offset) {
   return static_cast<std::int16_t>(offset);
@@ -85,15 +77,7 @@ void give_back(Assembler& a) {
 
 // r9 becomes where the record is written in r7, less kRingData; leaves where there is no room.
 void find_room(Assembler& a, const CallProgram& wanted) {
-  a.load64(BPF_REG_1, BPF_REG_7, head_of(offsetof(RingHead, head)));
-  a.load64(BPF_REG_2, BPF_REG_7, head_of(offsetof(RingHead, tail)));
-  a.load64(BPF_REG_3, BPF_REG_7, head_of(offsetof(RingHead, base)));
-  const std::size_t unread = a.unless_equal(BPF_REG_1, BPF_REG_2);
-  a.move(BPF_REG_3, BPF_REG_1);
-  a.store64(BPF_REG_7, head_of(offsetof(RingHead, base)), BPF_REG_3);
-  a.land(unread);
-  a.move(BPF_REG_4, BPF_REG_1);
-  a.minus(BPF_REG_4, BPF_REG_2);
+  look_at_ring(a, BPF_REG_1, BPF_REG_3, BPF_REG_4);
   const std::uint32_t most = sizeof(CallSlot) + (wanted.payload_bytes + kLine - 1) / kLine * kLine;
   const std::size_t room = a.if_at_most(BPF_REG_4, static_cast<std::int32_t>(wanted.ring_bytes - most));
   a.set(BPF_REG_1, 1);
@@ -101,10 +85,7 @@ void find_room(Assembler& a, const CallProgram& wanted) {
   give_back(a);
   a.leave();
   a.land(room);
-  a.minus(BPF_REG_1, BPF_REG_3);
-  a.mask(BPF_REG_1, static_cast<std::int32_t>(wanted.ring_bytes - kLine));
-  a.move(BPF_REG_9, BPF_REG_7);
-  a.add_to(BPF_REG_9, BPF_REG_1);
+  place_in_ring(a, BPF_REG_1, BPF_REG_3, wanted.ring_bytes);
 }
 
 void store_word(Assembler& a, std::size_t to, std::uint8_t from) {
@@ -148,22 +129,7 @@ void write_payload(Assembler& a, std::uint32_t bytes) {
   // The verifier wants the stack that is read to be written on every way.
   a.store64_value(BPF_REG_10, kPairAt, 0);
   a.store64_value(BPF_REG_10, kPairAt + 8, 0);
-  const std::size_t message[] = {a.if_is(BPF_REG_1, kMessagesCalls[0]),
-                                 a.if_is(BPF_REG_1, kMessagesCalls[1])};
-  const std::size_t vector[] = {a.if_is(BPF_REG_1, kVectorCalls[0]), a.if_is(BPF_REG_1, kVectorCalls[1])};
-  const std::size_t plain = a.always();
-  for (const std::size_t one : message) a.land(one);
-  follow(a, kVectorOf);
-  for (const std::size_t one : vector) a.land(one);
-  follow(a, 0);
-  a.load64(BPF_REG_1, BPF_REG_10, kPairAt + 8);  // the first buffer's size
-  const std::size_t fits = a.if_less(BPF_REG_6, BPF_REG_1);
-  a.move(BPF_REG_6, BPF_REG_1);
-  a.land(fits);
-  a.land(plain);
-  const std::size_t few = a.if_at_most(BPF_REG_6, static_cast<std::int32_t>(bytes));
-  a.set(BPF_REG_6, static_cast<std::int32_t>(bytes));
-  a.land(few);
+  first_buffer(a, BPF_REG_6, bytes);
   a.move(BPF_REG_1, BPF_REG_9);
   a.plus(BPF_REG_1, of_slot(sizeof(CallSlot)));
   a.move(BPF_REG_2, BPF_REG_6);

@@ -50,21 +50,12 @@ int make_map(std::uint32_t type, std::uint32_t key_bytes, std::uint32_t value_by
 // Where the copied registers have them, in words.
 constexpr std::size_t kCallAt = 8;
 constexpr std::size_t kSecondAt = 6;
-constexpr std::int32_t kIovecCalls[] = {19, 20};    // readv, writev
-constexpr std::int32_t kMessageCalls[] = {46, 47};  // sendmsg, recvmsg
-constexpr std::int32_t kIovecOfMessage = 16;        // struct msghdr
 #elif defined(__aarch64__)
 constexpr std::size_t kCallAt = 34;
 constexpr std::size_t kSecondAt = 0;
-constexpr std::int32_t kIovecCalls[] = {65, 66};
-constexpr std::int32_t kMessageCalls[] = {211, 212};
-constexpr std::int32_t kIovecOfMessage = 16;
 #else
 constexpr std::size_t kCallAt = 0;
 constexpr std::size_t kSecondAt = 0;
-constexpr std::int32_t kIovecCalls[] = {-1, -1};
-constexpr std::int32_t kMessageCalls[] = {-1, -1};
-constexpr std::int32_t kIovecOfMessage = 0;
 #endif
 
 // Copies the beginning of the buffer that the current system call works on behind r7 + to, where it says how
@@ -78,21 +69,7 @@ void copy_payload(Assembler& a, std::int32_t to, std::uint32_t bytes, std::uint3
   const std::size_t positive = a.if_at_most(BPF_REG_9, kMostPositive);
   a.set(BPF_REG_9, 0);  // the call failed
   a.land(positive);
-  const std::size_t message[] = {a.if_is(BPF_REG_1, kMessageCalls[0]), a.if_is(BPF_REG_1, kMessageCalls[1])};
-  const std::size_t vector[] = {a.if_is(BPF_REG_1, kIovecCalls[0]), a.if_is(BPF_REG_1, kIovecCalls[1])};
-  const std::size_t plain = a.always();
-  for (const std::size_t one : message) a.land(one);
-  follow(a, kIovecOfMessage);
-  for (const std::size_t one : vector) a.land(one);
-  follow(a, 0);
-  a.load64(BPF_REG_1, BPF_REG_10, kPairAt + 8);  // the first buffer's size
-  const std::size_t fits = a.if_less(BPF_REG_9, BPF_REG_1);
-  a.move(BPF_REG_9, BPF_REG_1);
-  a.land(fits);
-  a.land(plain);
-  const std::size_t few = a.if_at_most(BPF_REG_9, static_cast<std::int32_t>(bytes));
-  a.set(BPF_REG_9, static_cast<std::int32_t>(bytes));
-  a.land(few);
+  first_buffer(a, BPF_REG_9, bytes);
   a.store64(BPF_REG_7, static_cast<std::int16_t>(to), BPF_REG_9);
   a.move(BPF_REG_1, BPF_REG_7);
   a.plus(BPF_REG_1, to + 8);

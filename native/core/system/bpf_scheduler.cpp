@@ -41,15 +41,7 @@ void reserve(Assembler& a, const SchedulerProgram& wanted) {
   a.move(BPF_REG_7, BPF_REG_0);
   a.load64(BPF_REG_1, BPF_REG_7, at(offsetof(RingHead, busy)));
   const std::size_t busy = a.unless_zero(BPF_REG_1);
-  a.load64(BPF_REG_8, BPF_REG_7, at(offsetof(RingHead, head)));
-  a.load64(BPF_REG_2, BPF_REG_7, at(offsetof(RingHead, tail)));
-  a.load64(BPF_REG_9, BPF_REG_7, at(offsetof(RingHead, base)));
-  const std::size_t unread = a.unless_equal(BPF_REG_8, BPF_REG_2);
-  a.move(BPF_REG_9, BPF_REG_8);
-  a.store64(BPF_REG_7, at(offsetof(RingHead, base)), BPF_REG_9);
-  a.land(unread);
-  a.move(BPF_REG_1, BPF_REG_8);
-  a.minus(BPF_REG_1, BPF_REG_2);
+  look_at_ring(a, BPF_REG_8, BPF_REG_9, BPF_REG_1);
   const std::size_t room =
       a.if_at_most(BPF_REG_1, static_cast<std::int32_t>(wanted.ring_bytes - sizeof(SwitchSlot)));
   a.land(busy);
@@ -59,10 +51,7 @@ void reserve(Assembler& a, const SchedulerProgram& wanted) {
   a.land(room);
   a.store64_value(BPF_REG_7, at(offsetof(RingHead, busy)), 1);
   a.move(BPF_REG_1, BPF_REG_8);
-  a.minus(BPF_REG_1, BPF_REG_9);
-  a.mask(BPF_REG_1, static_cast<std::int32_t>(wanted.ring_bytes - kLine));
-  a.move(BPF_REG_9, BPF_REG_7);
-  a.add_to(BPF_REG_9, BPF_REG_1);
+  place_in_ring(a, BPF_REG_1, BPF_REG_9, wanted.ring_bytes);
 }
 
 void submit(Assembler& a, std::size_t bytes) {
