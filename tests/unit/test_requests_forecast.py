@@ -19,7 +19,7 @@ from latlab.model.schedule import (
     Wait,
 )
 from latlab.requests.connections import REQUEST
-from latlab.requests.judging.forecast import forecasts
+from latlab.requests.judging.forecast import _quantiles, forecasts
 from latlab.requests.parts import Account
 
 US = 1_000
@@ -132,3 +132,18 @@ def test_nothing_is_told_of_few_requests() -> None:
     schedule, rows = server()
     found, why = forecasts(schedule, rows[:50], Account(schedule, rows[:50], ("request",)), [0])
     assert (found, why) == ((), "50 answered requests are too few to simulate")
+
+
+def test_no_forecast_says_that_a_request_may_take_no_time() -> None:
+    """The tail all but vanishes: its interval ends at what the median requests take, or it isn't told."""
+    rng = np.random.default_rng(3)
+    base = np.where(np.arange(6_000) % 50 == 7, 20_000 * US, 100 * US) + rng.integers(0, 9 * US, 6_000)
+    after = np.full(6_000, 110 * US) + rng.integers(0, 9 * US, 6_000)
+    seen = {name: int(np.quantile(base, q)) for name, q in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))}
+    told = {one.name: one for one in _quantiles(seen, [base, base], [after, after])}
+    assert not told["p99"].withheld
+    assert 90 * US < told["p99"].low_ns <= told["p99"].ns < 200 * US
+    nothing = np.where(np.arange(6_000) % 2, 0, 20_000 * US)
+    lost = _quantiles(seen, [base, base], [after // 1_000, nothing])
+    assert all(one.withheld or one.low_ns > 0 for one in lost)
+    assert lost[0].withheld

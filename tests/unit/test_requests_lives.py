@@ -118,3 +118,49 @@ def test_an_open_request_ends_with_its_own_connection_and_not_with_the_next_at_i
     )  # fmt: skip
     rows = find_requests(given).rows  # what was asked last was a farewell
     assert rows[["arrived", "sent"]].tolist() == [(15, 40), (899 * MS, 901 * MS)]
+
+
+def test_a_client_that_said_all_and_waits_is_answered() -> None:
+    """It has shut down its sending side, as `nc -N` does: the server reads the end before it answers."""
+    given = replace(
+        calls((20, 5, 10), (25, 0, 10), (70, -3, 10), (120, 5, 10), (125, 0, 10), (160, -3, 10)),
+        ready=arrived((15, 7), (115, 7)),
+        lives=lives(
+            (10, 7, SYN_RECEIVED, ESTABLISHED), (80, 7, ESTABLISHED, CLOSE),
+            (110, 7, SYN_RECEIVED, ESTABLISHED),
+        ),
+    )  # fmt: skip
+    sent, received = (
+        {**one, "protocol": np.full(len(one["time_ns"]), 6)} for one in (given.sent, given.received)
+    )
+    found = find_requests(replace(given, sent=sent, received=received))
+    assert found.rows[["arrived", "sent"]].tolist() == [(15, 70), (115, 160)]
+    assert len(found.connections) == 2
+
+
+def test_what_is_read_of_a_connection_that_was_reset_is_over_at_once() -> None:
+    given = replace(
+        calls((30, 5, 10), (500 * MS, 5, 10), (500 * MS + 10, -3, 10)),
+        ready=arrived((15, 7), (499 * MS, 7)),
+        lives=lives(
+            (10, 7, SYN_RECEIVED, ESTABLISHED), (20, 7, ESTABLISHED, CLOSE),
+            (490 * MS, 7, SYN_RECEIVED, ESTABLISHED), (600 * MS, 7, ESTABLISHED, CLOSE),
+        ),
+    )  # fmt: skip
+    assert find_requests(given).rows["arrived"].tolist() == [499 * MS]
+
+
+def test_answers_that_arrive_at_an_address_while_it_is_a_clients_are_none_of_the_servers() -> None:
+    ready = arrived((15, 7), (115, 7), (215, 7), (315, 7))
+    ready["pid"] = np.array([99, 10, 10, 10])
+    given = replace(
+        calls((20, 5, 10), (70, -3, 10)), ready=ready,
+        lives=lives(
+            (10, 7, SYN_RECEIVED, ESTABLISHED), (80, 7, ESTABLISHED, CLOSE), (90, 7, SYN_SENT, ESTABLISHED)
+        ),
+    )  # fmt: skip
+    both = calls((20, 5, 10), (70, -3, 10), socket=8)
+    joined = {key: np.concatenate([given.received[key], both.received[key]]) for key in given.received}
+    out = {key: np.concatenate([given.sent[key], both.sent[key]]) for key in given.sent}
+    found = find_requests(replace(given, received=joined, sent=out))
+    assert len(found.rows) == 2

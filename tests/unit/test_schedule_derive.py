@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from latlab.model.schedule import Source, State
+from latlab.model.evidence.said import kind_of
+from latlab.model.evidence.threads import ScheduleNote
+from latlab.model.schedule import Source, State, Wait
 from latlab.schedule.capture import gone
 from latlab.schedule.derive import Facts, derive
+from latlab.schedule.syscalls import waits_of
 from latlab.schedule.tree import Member
 from latlab.system.kernel.samples import Events, EventTable, Forgotten
 
@@ -201,3 +204,25 @@ def test_a_thread_that_is_seen_only_when_it_is_ended_ran_until_then() -> None:
     facts = Facts({OURS: Member(OURS, OURS, "ours")}, {}, {}, {})
     rows = derive(events([(310, 1, OURS, 0x10, OTHER)], []), facts, 0, 300, "bpf").intervals
     assert [(row["state"], row["begin"], row["end"]) for row in rows] == [(State.RUNNING, 0, 300)]
+
+
+@pytest.mark.parametrize(
+    ("call", "wait"),
+    [(162, Wait.TIMER), (118, Wait.SYNC), (168, Wait.POLL), (3, Wait.UNKNOWN), (35, Wait.UNKNOWN)],
+)
+def test_calls_of_a_32_bit_program_are_not_read_as_those_of_a_64_bit_one(
+    call: int, wait: Wait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its nanosleep has the number of the other's sync; its arguments are in other registers."""
+    monkeypatch.setattr("latlab.schedule.derive.platform.machine", lambda: "x86_64")
+    monkeypatch.setattr("latlab.schedule.derive.WAITS", waits_of("x86_64"))
+    made = events([(10, 1, 0, 1, OURS), (50, 1, OURS, 1, OTHER), (200, 1, OTHER, 0, OURS)], [(100, 1)])
+    columns: Any = made["sched:sched_switch"].columns
+    columns["call"], columns["argument"] = np.full(3, call, np.int64), np.full(3, 5, np.int64)
+    facts = Facts(
+        {OURS: Member(OURS, OURS, "ours")}, {}, {(OURS, 5): "pipe:[3]"}, {}, narrow=frozenset({OURS})
+    )
+    found = derive(made, facts, 0, 300, "bpf")
+    rows = found.intervals[found.intervals["state"] == State.BLOCKED]
+    assert (rows["wait"].tolist(), rows["object"].tolist()) == ([wait], [-1])
+    assert [kind_of(note) for note in found.losses.notes] == [ScheduleNote.NARROW]

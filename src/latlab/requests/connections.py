@@ -1,4 +1,7 @@
-"""From bytes in and out of sockets to requests: from the arrival to the last byte out. Pure."""
+"""From bytes in and out of sockets to requests: from the arrival to the last byte out. Pure.
+
+Over 400 lines: what belongs to which connection is decided by everything that is known of its address.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +42,7 @@ GIVEN_UP_NS = 100_000_000
 NEVER = np.iinfo(np.int64).max
 _PEEK = 2  # MSG_PEEK: what is looked at is read again
 _UNIX = 1  # AF_UNIX
+_TCP = 6  # IPPROTO_TCP
 _STANDARD = (0, 1)  # input and output
 _ONE_WAY = 5  # calls
 _LOOPBACK = ("127.", "[::1]", "[::ffff:127.")
@@ -110,7 +114,7 @@ def find_requests(transfers: Transfers) -> Found:
     outer = [
         one
         for one in serving
-        if not _from_within(within.get(one[0], _NONE))
+        if not _from_within(one[1], ready.get(one[0], _NONE), within.get(one[0], _NONE))
         and not _asked_within(one[1], ready.get(one[0], _NONE), own.get(one[0], _NONE))
     ]
     rows: list[tuple[Any, ...]] = []
@@ -186,9 +190,14 @@ def _row(pair: Pair, connection: int, kind: int) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _from_within(inner: Array) -> bool:
-    """Whether what arrived on a connection came from the observed processes themselves."""
-    return bool(len(inner) and inner.mean() > 1 / 2)
+def _from_within(one: _Connection, times: Array, inner: Array) -> bool:
+    """Whether what arrived on a connection came from the observed processes themselves.
+
+    What arrived at its address at other times is another's, such as the answers to a client's end.
+    """
+    low = np.searchsorted(times, min(call.arrived_ns for call in one.calls))
+    high = np.searchsorted(times, one.calls[-1].time_ns, side="right")
+    return bool(high > low and inner[low:high].mean() > 1 / 2)
 
 
 def _asked_within(one: _Connection, others: Array, own: Array) -> bool:
@@ -289,13 +298,19 @@ def _waiting(one: _Connection, arrivals: Array | None, still: list[Pair]) -> lis
 def _connections(
     transfers: Transfers, ready: Mapping[int, Array], lives: Lives
 ) -> dict[int, list[_Connection]]:
-    """The connections that each socket stood for, one after the other: one ends where its end was read."""
+    """The connections that each socket stood for, one after the other.
+
+    One ends where the next begins, or, where the kernel doesn't tell of that, where its end was read.
+    """
     rows: dict[int, list[tuple[Any, ...]]] = {}
+    tcp: set[int] = set()
     for table, inward in ((transfers.received, True), (transfers.sent, False)):
         if not len(table["time_ns"]):
             continue  # of nothing, no registers were read either
         payload = table.get("payload")
         width = payload.dtype.itemsize if payload is not None else 0
+        if "protocol" in table:
+            tcp.update(np.unique(table["sk"][table["protocol"] == _TCP]).tolist())
         bytes_of = payload.tobytes() if payload is not None else b""
         peeked = (table["flags"] & _PEEK != 0).tolist() if "flags" in table else [False] * len(table["ret"])
         captured = table["captured"].tolist() if "captured" in table else [0] * len(table["ret"])
@@ -307,12 +322,20 @@ def _connections(
                 known = bytes_of[begin : begin + min(captured[at], max(0, size))]
                 rows.setdefault(sk, []).append((time, inward, size, tid, pid, descriptor, known))
     return {
-        sk: _split(sorted(calls, key=lambda call: call[0]), ready.get(sk), lives.births(sk))
+        sk: _split(
+            sorted(calls, key=lambda call: call[0]),
+            ready.get(sk),
+            lives.births(sk),
+            tells=lives.tell and sk in tcp,
+        )
         for sk, calls in rows.items()
     }
 
 
-def _split(calls: list[tuple[Any, ...]], arrivals: Array | None, births: list[int]) -> list[_Connection]:
+def _split(
+    calls: list[tuple[Any, ...]], arrivals: Array | None, births: list[int], *, tells: bool
+) -> list[_Connection]:
+    """Args: tells: the kernel tells of each connection at this address when it begins."""
     found: list[_Connection] = []
     current: _Connection | None = None
     last_read, reading = 0, False
@@ -332,7 +355,7 @@ def _split(calls: list[tuple[Any, ...]], arrivals: Array | None, births: list[in
             arrived, seen = (time, True) if not inward else _arrival(arrivals, last_read, time, reading)
             current.calls.append(Call(time, inward, size, tid, known, arrived, seen))
             reading = inward
-        elif inward and size == 0:
+        elif inward and size == 0 and not tells:  # else who has said all may be answered yet
             if current.calls:
                 found.append(current)
             current = None

@@ -29,6 +29,9 @@ class Lives:
 
     Args:
         rows: as `Transfers.lives`; may be empty.
+
+    Attributes:
+        tell: the kernel tells when connections begin and end.
     """
 
     def __init__(self, rows: Mapping[str, np.ndarray[Any, Any]]) -> None:
@@ -36,6 +39,7 @@ class Lives:
         self._ended: dict[int, int] = {}
         self._ends: dict[int, list[int]] = {}
         keys = ("time_ns", "skaddr", "oldstate", "newstate", "sport")
+        self.tell = bool(rows)
         if not rows:
             return
         for time, sk, old, new, port in zip(*(rows[key].tolist() for key in keys), strict=True):
@@ -61,10 +65,19 @@ class Lives:
         return self._ended.get(sk)
 
     def end_after(self, sk: int, time_ns: int) -> int | None:
-        """When the connection that was at this address at a time has ended; None where that wasn't seen."""
+        """When the connection that was at this address at a time has ended; None where that wasn't seen.
+
+        What a connection that was reset has received is read after its end: that is over at that time then.
+        """
+        begun = self._begun.get(sk, [])
+        at = bisect_right([one.time_ns for one in begun], time_ns)
+        began = begun[at - 1].time_ns if at else 0
+        until = begun[at].time_ns if at < len(begun) else None
         ends = self._ends.get(sk, [])
-        at = bisect_left(ends, time_ns)
-        return ends[at] if at < len(ends) else None
+        first = bisect_left(ends, began)
+        if first == len(ends) or (until is not None and ends[first] > until):
+            return until
+        return max(ends[first], time_ns)
 
     def port(self, sk: int) -> int:
         """On which one at this address was called; 0 where none was."""

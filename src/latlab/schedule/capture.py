@@ -338,12 +338,14 @@ def _schedule(
                 for one in threads_of(pid) or gone(events, pid):
                     members.setdefault(one.tid, one)
                     commands[pid] = commands[pid] or (one.name,)
-    facts = Facts(members, commands, dict(collector.descriptors), sockets, peers, observers)
+    facts = Facts(
+        members, commands, dict(collector.descriptors), sockets, peers, observers,
+        collector.programs(commands),
+    )  # fmt: skip
     # Requests are looked for in all of the time; by the threads alone the last of it tells enough.
     served = any(len(events[name]) for name in SOCKETS[:2] if name in events)
-    schedule = derive(
-        events, facts, began, ended, collector.method, code, most=None if served else _MOST_EVENTS
-    )
+    most = None if served else _MOST_EVENTS
+    schedule = derive(events, facts, began, ended, collector.method, code, most=most)
     worst = collector.quotas.worst
     if worst is None:
         return schedule

@@ -19,7 +19,7 @@ from latlab.schedule.moves import MOVES
 from latlab.schedule.pipes import PIPES, peers_of, pipes_of
 from latlab.schedule.sockets import socket_ends
 from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, WAITS
-from latlab.schedule.tree import Member, among_all, command_of, described, threads_of, tree_of
+from latlab.schedule.tree import Member, among_all, command_of, described, narrow, threads_of, tree_of
 from latlab.system.kernel.bpf_tracing import BpfTracer
 from latlab.system.kernel.samples import Events, EventTable
 from latlab.system.kernel.stacks import Sampler
@@ -97,6 +97,7 @@ class Collector:
         commands: process -> its command line.
         ends: inode of an internet socket -> its own address, and whether somebody listens there.
         sampled_share: of the sockets, those that are observed; chance decides which.
+        narrow: processes that ran 32-bit programs: neither arguments nor bytes of their calls are known.
 
     Raises:
         UnavailableError: neither is allowed.
@@ -157,6 +158,7 @@ class Collector:
         self.members: dict[int, Member] = {}
         self.descriptors: dict[tuple[int, int], str] = {}
         self.commands: dict[int, tuple[str, ...]] = {}
+        self.narrow: set[int] = set()
         self.ends: dict[int, tuple[str, bool]] = {}
         self.quotas = QuotaWatch()
         self.sampled_share = 1.0
@@ -173,7 +175,8 @@ class Collector:
         """Processes whose tree is observed: their threads and descriptors are looked at."""
         for pid in tree_of(pids):
             self._add(pid)
-            self.commands.setdefault(pid, command_of(pid))
+            self._called(pid)
+            self.commands.setdefault(pid, ())
             for one in threads_of(pid):
                 self.members.setdefault(one.tid, one)
                 if len(one.call) > 1 and WAITS.get(one.call[0]) in _OF_A_DESCRIPTOR:
@@ -261,9 +264,19 @@ class Collector:
         with self._lock:
             news = [pid for pid in self._pids if pid not in self.commands]
         for pid in news:
-            command = command_of(pid)
-            if command:
-                self.commands[pid] = command
+            self._called(pid)
+
+    def _called(self, pid: int) -> None:
+        """Keep by which command a process was started, and whether it is a 32-bit program."""
+        command = command_of(pid)
+        if command:
+            self.commands.setdefault(pid, command)
+            if narrow(pid):
+                self.narrow.add(pid)
+
+    def programs(self, pids: Iterable[int]) -> frozenset[int]:
+        """Those of the processes that run, or ran, 32-bit programs."""
+        return frozenset(pid for pid in pids if pid in self.narrow or narrow(pid))
 
     def _thin(self, tracer: BpfTracer, seconds: float) -> None:
         """Let whole connections go while there are too many calls: what remains is complete, and unbiased."""
@@ -283,10 +296,17 @@ class Collector:
 
     def sampled(self, table: EventTable, key: str) -> Mapping[str, np.ndarray[Any, Any]]:
         """The columns of a table of calls or arrivals, of the connections that were observed to the end."""
-        if self._below == 1 << 32 or not isinstance(self._tracer, BpfTracer):
-            return table.columns
-        kept = self._tracer.hashes(table[key]) < self._below
-        return {name: column[kept] for name, column in table.columns.items()}
+        columns = table.columns
+        if self._below != 1 << 32 and isinstance(self._tracer, BpfTracer):
+            kept = self._tracer.hashes(table[key]) < self._below
+            columns = {name: column[kept] for name, column in columns.items()}
+        if "argument" not in columns or not len(columns["time_ns"]):
+            return columns
+        strange = np.isin(columns["pid"], np.fromiter(self.programs(self.pids), np.int64))
+        changed = {
+            name: np.where(strange, value, columns[name]) for name, value in _UNREAD if name in columns
+        }
+        return {**columns, **changed}
 
     def _look_at(self, rows: np.ndarray[Any, Any]) -> None:
         """Of processes that are observed, or at the other end of their pipes."""
@@ -296,5 +316,6 @@ class Collector:
                 self._look(pid, descriptor)
 
 
+_UNREAD = (("argument", -1), ("captured", 0))  # of a call of a 32-bit program
 _OF_A_DESCRIPTOR = (BY_DESCRIPTOR, Wait.POLL, Wait.FILE_LOCK)
 _FD_CALLS = sorted({number for number, wait in WAITS.items() if wait in _OF_A_DESCRIPTOR} | SYNCED)

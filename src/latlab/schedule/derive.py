@@ -7,18 +7,22 @@ All in columns: a minute of two hundred threads has millions of events.
 
 from __future__ import annotations
 
+import platform
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from latlab.model import schedule as layouts
+from latlab.model.evidence.said import said
+from latlab.model.evidence.threads import ScheduleNote
 from latlab.model.schedule import SEVERAL, Losses, Schedule, ScheduledThread, Source, State, Wait
 from latlab.schedule.context import interrupted_turns, sources_of
 from latlab.schedule.moves import moves_of, waited_at, waits_for
-from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, TIMED, WAITS
+from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, TIMED, UNREAD, WAITS, of_32_bit
 from latlab.schedule.tree import Member
 from latlab.system.kernel.samples import Events, name_of
 
@@ -43,6 +47,7 @@ class Facts:
         sockets: inode -> what the socket is.
         peers: processes of other programs that are followed, too.
         observers: processes of ours that observe: they are nobody's neighbour.
+        narrow: processes that run 32-bit programs, whose system calls have other numbers and registers.
     """
 
     members: Mapping[int, Member]
@@ -51,6 +56,7 @@ class Facts:
     sockets: Mapping[int, str]
     peers: frozenset[int] = frozenset()
     observers: frozenset[int] = frozenset()
+    narrow: frozenset[int] = frozenset()
 
 
 def kin_of(events: Events, members: Mapping[int, Member]) -> dict[int, tuple[int, int, int]]:
@@ -113,7 +119,7 @@ def derive(
         len(switches),
         float((intervals["end"] - intervals["begin"])[unseen].sum()) / seen,
         ((began_ns, ended_ns),),
-        () if "call" in switches.columns else (_BLIND,),
+        (*(() if "call" in switches.columns else (_BLIND,)), *_narrow_notes(facts)),
     )
     if began_ns > observed_ns:
         whole_s, last_s = (ended_ns - observed_ns) / 1e9, (ended_ns - began_ns) / 1e9
@@ -125,6 +131,14 @@ def derive(
         interrupted=interrupted_turns(switches, lookup, began_ns, ended_ns), deadlines=deadlines,
         left_out_ns=began_ns - observed_ns,
     )  # fmt: skip
+
+
+def _narrow_notes(facts: Facts) -> tuple[str, ...]:
+    """Of which processes it isn't known for which lock, connection or file they wait."""
+    return tuple(
+        said(ScheduleNote.NARROW, name=Path((facts.commands.get(pid) or ("a program",))[0]).name, pid=pid)
+        for pid in sorted(facts.narrow & {one.pid for one in facts.members.values()})
+    )
 
 
 _BLIND = "on what threads wait isn't known: without BPF no system call is read; run as root, or with CAP_BPF"
@@ -396,6 +410,11 @@ def _say_waits(
         call[at], argument[at], state[at] = (said[0] if said else -2), (said[1] if len(said) > 1 else -1), 1
         if one is not None and one.state in "Tt":
             state[at] = 4
+    if facts.narrow:
+        strange = np.isin(pid, np.fromiter(facts.narrow, np.int64)) & (call >= 0)
+        known = of_32_bit(platform.machine())
+        call[strange] = [known.get(number, UNREAD) for number in call[strange].tolist()]
+        argument[strange] = -1
     wait = np.full(len(blocked), int(Wait.UNKNOWN), np.int64)
     thing = np.full(len(blocked), -1, np.int64)
     for number in np.unique(call).tolist():

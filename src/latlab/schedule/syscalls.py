@@ -10,7 +10,10 @@ from collections.abc import Mapping
 
 from latlab.model.schedule import Wait
 
-__all__ = ["BY_DESCRIPTOR", "SYNCED", "TIMED", "WAITS", "waits_of"]
+__all__ = ["BY_DESCRIPTOR", "SYNCED", "TIMED", "UNREAD", "WAITS", "of_32_bit", "waits_of"]
+
+#: No call that is known here.
+UNREAD = -2
 
 #: Calls whose first argument is the descriptor that is waited for: what it is decides.
 BY_DESCRIPTOR = 255
@@ -70,6 +73,27 @@ _AARCH64 = {
     "wait4": 260, "syncfs": 267, "sendmmsg": 269, "io_uring_enter": 426, "epoll_pwait2": 441,
     "futex_waitv": 449,
 }  # fmt: skip
+
+
+# A 32-bit program on x86-64 numbers its calls otherwise, and passes arguments in other registers
+# (arch/x86/entry/syscalls/syscall_32.tbl). Of those calls that say what is waited
+# for without an argument: the 64-bit ones that say as much, and ask for none.
+_OF_I386 = {
+    **dict.fromkeys((7, 114), "wait4"), 284: "waitid", 29: "pause",
+    **dict.fromkeys((36, 118, 148, 314, 344), "sync"), 144: "msync",
+    **dict.fromkeys((168, 256, 319), "poll"), **dict.fromkeys((309, 414), "ppoll"),
+    **dict.fromkeys((82, 142), "select"), **dict.fromkeys((308, 413), "pselect6"),
+    162: "nanosleep", **dict.fromkeys((267, 407), "clock_nanosleep"),
+    **dict.fromkeys((72, 179), "rt_sigsuspend"), **dict.fromkeys((177, 421), "rt_sigtimedwait"),
+}  # fmt: skip
+
+
+def of_32_bit(machine: str) -> Mapping[int, int]:
+    """The number of a 32-bit program's system call -> of a call of this machine that waits for the same.
+
+    What isn't in it can't be told by the number alone.
+    """
+    return {number: _X86_64[name] for number, name in _OF_I386.items()} if machine == "x86_64" else {}
 
 
 def waits_of(machine: str) -> Mapping[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ __all__ = [
     "described",
     "leads",
     "member",
+    "narrow",
     "threads_of",
     "tree_of",
 ]
@@ -35,6 +37,7 @@ class Member:
     call: tuple[int, ...] = ()
 
 
+_WORD_BYTES = struct.calcsize("P")
 _FIRST_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h
 
 
@@ -122,6 +125,15 @@ def tree_of(pids: Iterable[int]) -> list[int]:
 def command_of(pid: int) -> tuple[str, ...]:
     """The command line of a process; () of a kernel thread, or one that has gone."""
     return tuple(printable(word) for word in _text(f"/proc/{pid}/cmdline").split("\0") if word)
+
+
+def narrow(pid: int) -> bool:
+    """Whether a process runs a 32-bit program beside our 64-bit one; False where it has gone."""
+    try:
+        with open(f"/proc/{pid}/exe", "rb") as file:
+            return _WORD_BYTES == 8 and file.read(5) == b"\x7fELF\x01"  # EI_CLASS: ELFCLASS32
+    except OSError:
+        return False
 
 
 def described(pid: int, descriptor: int) -> str:

@@ -60,6 +60,9 @@ class ForecastDoubt(Kind):
     OWN_THREADS = "each connection has a thread of its own"
     KEEP = "its threads keep their connections: which of them another one would take isn't known"
     TOO_FEW_FOR_IT = "{number:count} requests are too few for it"
+    NOTHING_LEFT = (
+        "in the simulations between {low:share0} and {high:share0} of it are left: too uncertain to tell"
+    )
     AWAY = "the unchanged simulation is {away:share0} away"
 
 

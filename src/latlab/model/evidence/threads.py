@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from latlab.model.evidence.said import Kind
 
-__all__ = ["ThreadEvidence", "ThreadFinding", "ThreadReason"]
+__all__ = ["ScheduleNote", "ThreadEvidence", "ThreadFinding", "ThreadReason"]
+
+
+class ScheduleNote(Kind):
+    """What of threads can't be seen."""
+
+    NARROW = (
+        "{name} (process {pid}) is a 32-bit program: which lock, connection or file its threads wait for "
+        "isn't known"
+    )
 
 
 class ThreadEvidence(Kind):

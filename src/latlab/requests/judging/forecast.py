@@ -226,6 +226,7 @@ def _quantiles(
 ) -> tuple[QuantileForecast, ...]:
     """Ratios of the changed to the unchanged simulation, of what was seen."""
     found = []
+    least = 0  # ns
     for name, q in _QUANTILES.items():
         base = _at(unchanged[0], q)
         if len(unchanged[0]) < _FEWEST[name]:
@@ -245,10 +246,16 @@ def _quantiles(
         middle = ratios[0]
         slack = abs(base / max(1, seen[name]) - 1) * abs(1 - middle) + _UNMODELLED * abs(1 - middle) + 0.01
         low, high = min(ratios) - slack, max(ratios) + slack
+        # No request takes no time, and the slow ones take no less than the median one.
+        least = max(least, round(seen[name] * low))
+        if least <= 0:
+            why = said(ForecastDoubt.NOTHING_LEFT, low=max(0.0, min(ratios)), high=max(ratios))
+            found.append(QuantileForecast(name, seen[name], base, withheld=why))
+            continue
         found.append(
             QuantileForecast(
-                name, seen[name], base, round(seen[name] * middle), max(0, round(seen[name] * low)),
-                round(seen[name] * high),
+                name, seen[name], base, round(seen[name] * middle),
+                min(least, round(seen[name] * middle)), round(seen[name] * high),
             )
         )  # fmt: skip
     return tuple(found)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from latlab.model.evidence.requests import RequestsDoubt
-from latlab.model.evidence.said import said
+from latlab.model.evidence.said import kind_of, said
+from latlab.model.evidence.threads import ScheduleNote
 from latlab.model.requests import (
     NOT_ASKED,
     RequestKind,
@@ -184,6 +185,7 @@ def _distrust(rows: Array, schedule: Schedule, lost: int) -> tuple[str, ...]:
         found.append(said(RequestsDoubt.LOST, events=lost))
     if schedule.losses.unseen_share > _UNSEEN:
         found.append(said(RequestsDoubt.SWITCHES))
+    found += [note for note in schedule.losses.notes if kind_of(note) is ScheduleNote.NARROW]
     blind = int((rows["seen"] == 0).sum())
     if len(rows) and blind > 0.05 * len(rows):
         found.append(said(RequestsDoubt.ARRIVALS, number=blind))
