@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from latlab.bench.measuring.pilot import Pilot
+from latlab.bench.measuring.pilot import Pilot, pilot_pairs
 from latlab.bench.measuring.plan import make_plan, plan_from
 from latlab.model.bench import Plan, Settings
 from latlab.model.statistics.paired import Ruling
@@ -62,6 +62,23 @@ def test_pairs_that_take_turns_have_a_coin_each_and_others_form_blocks_that_canc
     assert planned(pilot()).block_pairs == 1
     apart = dataclasses.replace(pilot(), settings=Settings(iterations=160, batch=1))
     assert planned(apart).block_pairs == 2
+
+
+def test_where_the_budget_holds_few_pairs_each_has_a_coin_of_its_own() -> None:
+    slow = dataclasses.replace(
+        pilot(), settings=Settings(iterations=1, batch=1), overhead_s=0.34, unit_s=1e-4
+    )
+    assert planned(slow, seconds=60.0).block_pairs == 2
+    short = planned(slow, seconds=3.5)  # ten pairs
+    assert (short.block_pairs, short.budget_effect is None) == (1, False)
+    leaning = dataclasses.replace(slow, position=0.05)
+    assert planned(leaning, seconds=3.5).block_pairs == 2
+
+
+def test_a_pilot_whose_processes_are_dear_is_two_pairs() -> None:
+    assert [pilot_pairs(s, 5.0) for s in (0.01, 0.09, 0.1, 1.0)] == [4, 4, 2, 2]
+    assert pilot_pairs(0.1, 10.0) == 4
+    assert "2 pilot pairs" in planned(dataclasses.replace(pilot(), pairs=2)).why
 
 
 def test_an_advantage_of_the_one_that_begins_is_cancelled_by_blocks_of_two() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -23,11 +24,11 @@ class Machine:
     def clock(self) -> float:
         return self.now
 
-    def trial(self, shift: float, seed: int, deviation: float = 0.02) -> family.Trial:
+    def trial(self, shift: float, seed: int, deviation: float = 0.02, pair_s: float = 0.05) -> family.Trial:
         random = np.random.default_rng(seed)
 
         def measure(_: tuple[paired.Side, paired.Side]) -> paired.Difference:
-            self.now += 0.05
+            self.now += pair_s
             return paired.Difference((shift + deviation * random.normal(),), (0.0,))
 
         def judge(seen: Sequence[paired.Difference], _: bool) -> PairedResult:
@@ -57,6 +58,15 @@ def test_in_a_suite_of_twenty_the_two_that_changed_are_found_as_often_as_alone_a
 
 def test_one_large_change_among_six_is_said_and_not_voided_by_the_others() -> None:
     assert found([0.2, 0.0, 0.0, 0.0, 0.0, 0.0], 3, 1.5) == [True, False, False, False, False, False]
+
+
+def test_time_and_not_blocks_is_shared_so_that_quick_ones_beside_slow_ones_have_their_part() -> None:
+    machine, budget_s = Machine(), 5.0
+    quick = machine.trial(0.0, 1, deviation=0.3)  # of which nothing can be said
+    slow = [machine.trial(0.0, 10 + i, deviation=0.3, pair_s=0.5) for i in range(9)]
+    family.run([quick, *slow], seconds=budget_s * 10, clock=machine.clock)
+    assert len(quick.seen) * 0.05 >= 0.4 * budget_s
+    assert min(len(t.seen) for t in slow) * 0.5 >= 0.4 * budget_s
 
 
 def test_a_difference_stands_among_all_from_the_e_value_that_e_bh_asks_for() -> None:
@@ -121,6 +131,29 @@ def test_sides_are_equivalent_only_if_they_are_by_the_mean_and_by_the_tail_too()
     assert (slower.verdict, by) == (Ruling.SLOWER, "p99")
     assert judged(0.32, 0.0)[1] == "mean"
     assert judged(0.32, -0.5)[0].verdict is Ruling.MIXED
+
+
+def test_equivalence_by_all_measures_takes_no_more_pairs_than_by_one() -> None:
+    random = np.random.default_rng(5)
+    few = [
+        paired.Difference((0.001 * random.normal(),), (0.0,), tuple(0.001 * random.normal(size=2)))
+        for _ in range(9)
+    ]
+    measures = judge_measures(
+        few, ("typical", "mean", "p99"), smallest_effect=0.02, declared=True, alpha=0.05, block_pairs=1,
+        final=True,
+    )  # fmt: skip
+    assert [m.result.verdict for m in measures] == 3 * [Ruling.EQUIVALENT]
+    # One measure's difference still has its part of the level alone: at all of it this mean is slower.
+    slow = [dataclasses.replace(d, others=(0.03 + d.others[0], d.others[1])) for d in few]
+    assert paired.judge([d.others[0] for d in slow], smallest_effect=0.02, block_pairs=1).verdict is (
+        Ruling.SLOWER
+    )
+    mean = judge_measures(
+        slow, ("typical", "mean", "p99"), smallest_effect=0.02, declared=True, alpha=0.05, block_pairs=1,
+        final=True,
+    )[1]  # fmt: skip
+    assert mean.result.verdict is Ruling.INCONCLUSIVE
 
 
 def test_a_tail_that_cannot_be_told_is_said_to_be_open_and_never_called_equivalent() -> None:

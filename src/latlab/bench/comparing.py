@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from latlab.bench.measuring.experiment import Asked, Comparison, run_suite
+from latlab.bench.measuring.experiment import Asked, Comparison, drawn_seed, run_suite
 from latlab.bench.measuring.plain import default_settings
 from latlab.bench.results.api import couples_of, with_discovery_rate
 from latlab.bench.results.recorder import Recorder
@@ -63,7 +63,7 @@ def compare(
     seconds: float = 10.0,
     smallest_effect: float | None = None,
     parameters: Mapping[str, Any] | None = None,
-    seed: int = 1,
+    seed: int | None = None,
     control: bool = True,
 ) -> Compared:
     """Compare A with B in interleaved process pairs, as `latlab bench ab` does.
@@ -72,9 +72,10 @@ def compare(
         a: FILE.py[:Fixture], FILE.so[:Fixture or symbol], PROGRAM[:Fixture], or a command line.
         b: likewise; it is judged against A.
         seconds: budget of a comparison.
-        smallest_effect: the relative change that matters; None: by what this machine resolves.
+        smallest_effect: the relative change that matters; None: 1 %, or up to 5 % where the
+            budget can't tell less.
         parameters: of the fixtures, by name.
-        seed: of the order of the sides.
+        seed: of the order of the sides; None: drawn anew by each call.
         control: whether a host that failed `latlab bench aa` gets no verdict.
 
     Raises:
@@ -82,7 +83,9 @@ def compare(
         LatlabError: no comparison could be judged.
     """
     couples, _report = couples_of(parse(a, parameters or {}), parse(b, parameters or {}))
-    asked = Asked(seconds=seconds, smallest_effect=smallest_effect, seed=seed)
+    asked = Asked(
+        seconds=seconds, smallest_effect=smallest_effect, seed=drawn_seed() if seed is None else seed
+    )
     suite = run_suite(
         {name: Comparison(one, other) for name, (one, other) in couples.items()},
         default_settings(),

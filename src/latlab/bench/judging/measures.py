@@ -9,6 +9,7 @@ sides are equivalent only if they are by every measure, and different if they ar
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 
@@ -109,7 +110,12 @@ def judge_measures(
     final: bool,
     pooled: float = 0.0,
 ) -> tuple[Measure, ...]:
-    """Judge each measure by itself, at its part of the level.
+    """Judge each measure by itself: whether it differs at its part of the level, whether it is equivalent at
+    all of it.
+
+    One measure is enough for a difference, so they share the level. Equivalence takes them all, and a claim
+    that needs every one of several tests is at the level of each (intersection-union: Berger, Technometrics
+    24 (1982)).
 
     Args:
         differences: of the pairs, in the order measured.
@@ -128,19 +134,25 @@ def judge_measures(
         if index:
             ratios, noises = np.array([d.others[index - 1] for d in differences]), np.zeros(len(differences))
             margin = smallest_effect if name == "mean" else max(smallest_effect, TAIL_MARGIN)
-        result = paired.judge(
-            ratios, smallest_effect=margin, alpha=alpha * part, block_pairs=block_pairs, noises=noises
+        judged = functools.partial(
+            paired.judge, ratios, smallest_effect=margin, block_pairs=block_pairs, noises=noises
         )
+        result = whole = judged(alpha=alpha * part)
+        if result.verdict is Ruling.INCONCLUSIVE and part < 1:
+            whole = dataclasses.replace(judged(alpha=alpha), p_value=result.p_value)
         # Commands have one time a process, so that their mean is looked at here alone.
         at_least = abs(math.expm1(pooled)) if name == "mean" or len(names) == 1 else 0.0
-        if result.verdict is Ruling.EQUIVALENT and at_least >= margin:
-            rare = said(VerdictSaid.FEW_SLOW_RUNS, effect=math.expm1(pooled))
-            result = dataclasses.replace(
-                result, verdict=Ruling.INCONCLUSIVE, why=rare, needed_pairs=2 * result.pairs
-            )
+        if whole.verdict is Ruling.EQUIVALENT:
+            result = whole
+            if at_least >= margin:
+                rare = said(VerdictSaid.FEW_SLOW_RUNS, effect=math.expm1(pooled))
+                result = whole = dataclasses.replace(
+                    whole, verdict=Ruling.INCONCLUSIVE, why=rare, needed_pairs=2 * whole.pairs
+                )
         if final and not declared and result.verdict is Ruling.INCONCLUSIVE and name in DECLARED:
             steps = [step for step in DEFAULT_STEPS if step > max(margin, at_least)]
-            result = _widened(result, steps)
+            widened = _widened(whole, steps)
+            result = widened if widened.verdict is Ruling.EQUIVALENT else result
         out.append(Measure(name, result))
     return tuple(out)
 

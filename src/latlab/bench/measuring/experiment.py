@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import random
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +30,22 @@ from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.experiments import family, paired
 from latlab.words import relative
 
-__all__ = ["Asked", "Comparison", "Earlier", "Suite", "padding", "run_aa", "run_ab", "run_suite"]
+__all__ = [
+    "Asked",
+    "Comparison",
+    "Earlier",
+    "Suite",
+    "drawn_seed",
+    "padding",
+    "run_aa",
+    "run_ab",
+    "run_suite",
+]
+
+
+def drawn_seed() -> int:
+    """A seed that no other run has, but by chance."""
+    return random.SystemRandom().randrange(1 << 31)
 
 
 @dataclass(frozen=True)
@@ -51,7 +67,7 @@ class Asked:
         smallest_effect: relative; None for the default.
         alpha: level.
         seconds: budget, the pilot included.
-        seed: of the order.
+        seed: of the order; drawn anew where none is given, or every run would throw the same coins.
         iterations: a process; None lets the pilot choose.
         max_pairs: budget in pairs.
         power: probability to find the smallest effect, which the plan's numbers are for.
@@ -64,7 +80,7 @@ class Asked:
     smallest_effect: float | None = None
     alpha: float = 0.05
     seconds: float = 10.0
-    seed: int = 1
+    seed: int = field(default_factory=drawn_seed)
     iterations: int | None = None
     max_pairs: int = 100_000
     power: float = paired.POWER

@@ -18,12 +18,15 @@ from latlab.stats.experiments.paired import fewest_blocks
 from latlab.stats.variance import Components, components, midmean, one_way
 from latlab.words import duration
 
-__all__ = ["PILOT_BUILDS", "PILOT_PAIRS", "Pilot", "run_pilot"]
+__all__ = ["PILOT_BUILDS", "PILOT_PAIRS", "Pilot", "pilot_pairs", "run_pilot"]
 
 PILOT_PAIRS, PILOT_TURNS, PILOT_BUILDS = 4, 16, 3
 FEWEST_PAIRS = fewest_blocks(0.05)
 BEYOND = 2.0  # times the budget: then a comparison is not begun
-PILOT_SHARE = 0.15  # of the budget: where it would cost more, the other way to run a pair isn't tried
+FEWEST_PILOT_PAIRS = 2
+# Of the budget. Where it would cost more, the other way to run a pair isn't tried; and where starting
+# processes alone does, the pilot is two pairs: the verdict needs the others more than the plan does.
+PILOT_SHARE = 0.15
 WORTH_IT = 0.2  # four pairs don't tell smaller differences of cost
 # A processor's frequency wanders by 0.2 % within 0.1 ms and by 1 % within 10 (measured on a shared machine),
 # so turns are short. What the other side left in the caches is displaced in some tens of microseconds, and
@@ -48,7 +51,9 @@ class Pilot:
         unit_s: seconds of a unit of both sides.
         typical_ns: of an operation.
         context: which of "pinned", "fifo", "locked" came about.
-        position: log-ratio of the second process of a pair to the first, whichever side they are.
+        position: log-ratio of the second process of a pair to the first, whichever side they are; 0 where
+            two pairs can't tell it from the effect and the noise.
+        pairs: measured.
     """
 
     settings: Settings
@@ -61,6 +66,7 @@ class Pilot:
     typical_ns: float
     context: tuple[str, ...] = ()
     position: float = 0.0
+    pairs: int = PILOT_PAIRS
 
     @property
     def cost(self) -> float:
@@ -113,12 +119,7 @@ def run_pilot(
         NotTrustworthyError: the fewest pairs that allow a verdict take much longer than the budget.
     """
     begin = awake()
-    if call_s * 2 * FEWEST_PAIRS > BEYOND * budget_s:
-        raise NotTrustworthyError(
-            f"{a.name}: a call takes {duration(call_s * 1e9)}, so that the fewest pairs that allow a verdict "
-            f"({FEWEST_PAIRS}) take {duration(4e9 * FEWEST_PAIRS * call_s)}",
-            remedy=f"raise the budget: --seconds {math.ceil(4 * FEWEST_PAIRS * call_s)}",
-        )
+    _check_fits(a.name, call_s, budget_s)
     first = [
         measure_once(target, dataclasses.replace(settings, iterations=_few(settings, call_s, budget_s)))
         for target in ((a,) if a == b else (a, b))
@@ -126,33 +127,52 @@ def run_pilot(
     batch = max(sample.batch for sample in first)
     iteration_s = max(_iteration_s(s) * batch / s.batch for s in first)
     apart = dataclasses.replace(settings, batch=batch)
+    count = pilot_pairs(max(s.process_s for s in first), budget_s)
     if a.apart or b.apart:
-        return _pairs(a, b, apart, rebuild)
+        _check_fits(a.name, max(float(s.times_ns.mean()) * 1e-9 for s in first), budget_s)
+        return _pairs(a, b, apart, rebuild, count)
     turn, unmeasured = turn_of(iteration_s)
     if fixed_iterations:
         turn = max(1, min(turn, settings.iterations // FEWEST_TURNS))
     else:
         # What takes long gets fewer turns, down to one, so that the pilot leaves something of the budget.
         affordable = int(PILOT_SHARE * budget_s / (2 * PILOT_PAIRS * max(call_s, 1e-9)))
-        count = turn * min(PILOT_TURNS, max(1, affordable // turn))
-        apart = dataclasses.replace(apart, iterations=count, warmup=min(settings.warmup, count))
-    pilot = _pairs(a, b, dataclasses.replace(apart, turn=turn, unmeasured=unmeasured), rebuild)
+        iterations = turn * min(PILOT_TURNS, max(1, affordable // turn))
+        apart = dataclasses.replace(apart, iterations=iterations, warmup=min(settings.warmup, iterations))
+    pilot = _pairs(a, b, dataclasses.replace(apart, turn=turn, unmeasured=unmeasured), rebuild, count)
     # Where the luck of a process's pages decides, two that are alive at once have more of it than two
     # that follow each other into the same pages; where the processor's frequency does, turns take it out.
     if 2 * (awake() - begin) < PILOT_SHARE * budget_s:
-        alone = _pairs(a, b, apart, rebuild)
+        alone = _pairs(a, b, apart, rebuild, count)
         if alone.cost < WORTH_IT * pilot.cost:
             pilot = alone
     return pilot
+
+
+def _check_fits(name: str, call_s: float, budget_s: float) -> None:
+    if call_s * 2 * FEWEST_PAIRS > BEYOND * budget_s:
+        raise NotTrustworthyError(
+            f"{name}: a call takes {duration(call_s * 1e9)}, so that the fewest pairs that allow a verdict "
+            f"({FEWEST_PAIRS}) take {duration(4e9 * FEWEST_PAIRS * call_s)}",
+            remedy=f"raise the budget: --seconds {math.ceil(4 * FEWEST_PAIRS * call_s)}",
+        )
+
+
+def pilot_pairs(process_s: float, budget_s: float) -> int:
+    """Pairs of a pilot whose processes take so long, of which a part waits for them to start."""
+    dear = 2 * PILOT_PAIRS * process_s > PILOT_SHARE * budget_s
+    return FEWEST_PILOT_PAIRS if dear else PILOT_PAIRS
 
 
 def _few(settings: Settings, call_s: float, budget_s: float) -> int:
     return min(20, settings.iterations, max(1, int(PILOT_SHARE * budget_s / max(call_s, 1e-9))))
 
 
-def _pairs(a: Target, b: Target, settings: Settings, rebuild: Callable[[int], None] | None) -> Pilot:
+def _pairs(
+    a: Target, b: Target, settings: Settings, rebuild: Callable[[int], None] | None, count: int
+) -> Pilot:
     pairs, build_s = [], []
-    for index in range(PILOT_PAIRS if rebuild is None else 2 * PILOT_BUILDS):
+    for index in range(count if rebuild is None else 2 * PILOT_BUILDS):
         if rebuild is not None and index % 2 == 0:
             begin = awake()
             rebuild(index // 2)
@@ -167,7 +187,8 @@ def _pairs(a: Target, b: Target, settings: Settings, rebuild: Callable[[int], No
     logs = np.array([log_ratio(*pair) for pair in pairs])
     both = np.array([difference(*pair).log_ratios for pair in pairs])
     turned = np.where(np.arange(len(logs)) % 2, -1.0, 1.0)
-    position = float((logs * turned).mean())  # the effect falls out of it
+    # The effect falls out of it; so does all scatter where two pairs are all there are.
+    position = float((logs * turned).mean()) if len(pairs) > FEWEST_PILOT_PAIRS else 0.0
     both -= position * turned[:, None]  # which blocks of two cancel
     # The mean distance from the median: of four values it scatters less than the median one.
     deviation = 1.2533 * float(np.abs(both - np.median(both, axis=0)).mean(axis=0).min())
@@ -191,7 +212,7 @@ def _pairs(a: Target, b: Target, settings: Settings, rebuild: Callable[[int], No
     return Pilot(
         settings, parts, deviation, of_builds, float(np.median(build_s)) if build_s else 0.0,
         max(float(np.median(whole_s)) - measuring_s, 1e-4), max(measuring_s, 1e-7) / max(1, units),
-        float(np.median([midmean(s.times_ns) for s in samples])), samples[0].context, position,
+        float(np.median([midmean(s.times_ns) for s in samples])), samples[0].context, position, len(pairs),
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from latlab.bench.measuring.pilot import FEWEST_TURNS, PILOT_BUILDS, PILOT_PAIRS, Pilot
+from latlab.bench.measuring.pilot import FEWEST_TURNS, PILOT_BUILDS, Pilot
 from latlab.model.bench import Plan, Settings
 from latlab.stats.experiments import paired
 from latlab.stats.variance import best_iterations
@@ -80,21 +80,19 @@ def make_plan(
         blocks = pilot.block_deviation(units, pairs) ** 2 if count is None else count / pairs
         return blocks * block_s(pairs)
 
+    fewest = paired.fewest_blocks(alpha)
+
+    def fits(pairs: int) -> bool:
+        return 2 * fewest * block_s(pairs) <= budget_s and fewest * pairs <= max_pairs
+
     # Within a pair that took turns no drift is left for a block of two to cancel, and the fewest pairs that a
     # verdict takes are half as many where each has a coin of its own; unless the one that begins has an
-    # advantage beyond the noise.
+    # advantage beyond the noise. Where the budget holds few pairs, half of the coins is more of a loss than
+    # drift.
     level = abs(pilot.position) <= WORTH_CANCELLING * pilot.pair_deviation
-    block = 1 if pilot.settings.turn and level else paired.BLOCK_PAIRS
+    block = 1 if level and (pilot.settings.turn or not fits(paired.BLOCK_PAIRS)) else paired.BLOCK_PAIRS
     if pilot.build_deviation is not None:
-        fewest = paired.fewest_blocks(alpha)
-        block = min(
-            (
-                n
-                for n in BLOCKS
-                if n == 2 or (2 * fewest * block_s(n) <= budget_s and fewest * n <= max_pairs)
-            ),
-            key=cost,
-        )
+        block = min((n for n in BLOCKS if n == 2 or fits(n)), key=cost)
     pairs = needed(block)
     held = None
     if math.isfinite(budget_s) or max_pairs < 100_000:
@@ -126,7 +124,7 @@ def make_plan(
         budget_effect=None if found is None else math.expm1(found),
         why="",
     )
-    why = _why(plan, smallest_effect, alpha, fixed=fixed_iterations)
+    why = _why(plan, pilot.pairs, smallest_effect, alpha, fixed=fixed_iterations)
     return dataclasses.replace(plan, why=f"{why}; {', '.join(pilot.context) or 'plain scheduling'}")
 
 
@@ -150,8 +148,7 @@ def plan_from(document: object) -> Plan | None:
         return None
 
 
-def _why(plan: Plan, effect: float, alpha: float, *, fixed: bool) -> str:
-    count = 2 * PILOT_BUILDS if plan.build_deviation is not None else PILOT_PAIRS
+def _why(plan: Plan, count: int, effect: float, alpha: float, *, fixed: bool) -> str:
     chosen = "as requested" if fixed else "chosen for the narrowest interval in the time"
     if plan.turn:
         what = (

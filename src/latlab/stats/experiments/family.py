@@ -6,8 +6,9 @@ those k with the largest e-values stand whose least is m / (alpha k) or more: e-
 share of false discoveries at alpha under any dependence and any rule of stopping (Wang and Ramdas, "False
 discovery rate control with e-values", JRSS B 84 (2022)). So the same values decide when a comparison stops
 and what is said of it; one that would stand alone and not among all goes on. Which comparison is measured
-next may depend on all that was seen, since the coins of the next pairs are fair whatever was: every other
-block goes to the one that is nearest to a finding.
+next may depend on all that was seen, since the coins of the next pairs are fair whatever was: half of the
+time goes to the one that is nearest to a finding, the other half to all in equal parts. Time and not blocks,
+or those whose pairs take long would leave the quick ones a small part of what each has alone.
 
 A pair may be summed up by further measures (its mean, its tail). Each has bettors of its own with a part of
 the capital, so that a comparison's e-value is the greatest of the weighted ones (Bonferroni).
@@ -130,7 +131,7 @@ class _Running:
 
     def _equivalent(self) -> bool:
         """Whether the first measure is within the smallest effect; the judgement looks at the others."""
-        threshold = math.log(2 / (self.alpha * paired.measure_shares(len(self._evidence))[0]))
+        threshold = math.log(2 / self.alpha)
         margin = math.log1p(self.trial.smallest_effect)
         return all(_betting.capital(self._evidence[0], -way * margin, way) >= threshold for way in (1, -1))
 
@@ -179,8 +180,8 @@ def run(
 
     for one in running:
         one.look(threshold())
-    turns = itertools.cycle(range(len(trials)))
-    for step in itertools.count():
+    shares_s, nearest_s = [0.0] * len(trials), 0.0  # taken as equal parts by each, and by the nearest ones
+    while True:
         now = threshold()
         wanting = [
             i
@@ -192,12 +193,12 @@ def run(
         unseen = [i for i in wanting if not trials[i].seen]
         if not wanting or (clock() >= deadline and not unseen):
             break
-        if unseen:
-            index = unseen[0]
-        elif step % 2:
+        nearest = not unseen and nearest_s < sum(shares_s)
+        if nearest:
             index = max(wanting, key=lambda i: running[i].log_e)
         else:
-            index = next(i for i in turns if i in wanting)
+            index = unseen[0] if unseen else min(wanting, key=lambda i: shares_s[i])
+        begin = clock()
         try:
             if running[index].block():
                 running[index].look(threshold())
@@ -205,6 +206,11 @@ def run(
             trials[index].failed = error
             running[index].log_e = -math.inf  # and it counts among all nevertheless
             continue
+        took_s = clock() - begin
+        if nearest:
+            nearest_s += took_s
+        elif not unseen:
+            shares_s[index] += took_s
         if told is not None:
             told(index, deadline - clock())
     return [None if t.failed is not None else t.judge(t.seen, True) for t in trials]
