@@ -6,9 +6,13 @@ import math
 import numpy as np
 import pytest
 
+from latlab.bench.measuring import pilot as pilot_module
+from latlab.bench.measuring.experiment import Asked
 from latlab.bench.measuring.pilot import Pilot, pilot_pairs
 from latlab.bench.measuring.plan import make_plan, plan_from
-from latlab.model.bench import Plan, Settings
+from latlab.bench.results.targets import Target
+from latlab.errors import NotTrustworthyError
+from latlab.model.bench import Plan, Sample, Settings
 from latlab.model.statistics.paired import Ruling
 from latlab.stats.experiments import paired
 from latlab.stats.variance import Components, one_way
@@ -144,3 +148,27 @@ def test_a_plan_of_an_older_recording_is_not_gone_on_with() -> None:
     assert plan_from({"iterations": 5}) is None
     plan = planned(pilot())
     assert plan_from(vars(plan)) == plan
+
+
+def test_a_command_that_the_budget_cannot_hold_often_enough_says_so_after_one_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slow = Target("command", "sleep 3", command=("sleep", "3"))
+    sample = Sample(np.array([3e9]), process_s=3.0)
+    runs: list[Target] = []
+
+    def once(target: Target, _: Settings) -> Sample:
+        runs.append(target)
+        return sample
+
+    monkeypatch.setattr(pilot_module, "measure_once", once)
+    with pytest.raises(NotTrustworthyError, match="a call takes 3 s"):
+        pilot_module.run_pilot(
+            slow, slow, Settings(iterations=1), fixed_iterations=True, budget_s=5.0, rebuild=None
+        )
+    assert len(runs) == 1
+
+
+def test_the_coins_of_two_experiments_differ_unless_a_seed_is_given() -> None:
+    assert len({Asked().seed for _ in range(4)}) > 1
+    assert Asked(seed=7).seed == 7
