@@ -111,8 +111,9 @@ class GuardedMap {
   }
   ~GuardedMap() { unmap(); }
 
-  // Maps the first `bytes` of a file; false where that can't be, or where 4,096 files are mapped already.
-  bool map(int fd, std::size_t bytes) noexcept {
+  // Maps `bytes` of a file from `offset` on, a multiple of the page; false where that can't be, or where
+  // 4,096 files are mapped already.
+  bool map(int fd, std::size_t bytes, std::size_t offset = 0) noexcept {
     unmap();
     detail::GuardedRanges& all = detail::guarded_ranges();
     const detail::GuardedLock lock(all);
@@ -121,7 +122,7 @@ class GuardedMap {
     std::size_t slot = 0;
     while (slot < used && all.ranges[slot].end.load(std::memory_order_relaxed) != 0) ++slot;
     if (slot == detail::GuardedRanges::kMost) return false;
-    void* const memory = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
+    void* const memory = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(offset));
     if (memory == MAP_FAILED) return false;
     range_ = &all.ranges[slot];
     base_ = static_cast<const std::byte*>(memory);

@@ -8,16 +8,19 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "latlab/guarded_map.hpp"
 #include "market/generator.hpp"
 #include "market/make_sinks.hpp"
 #include "market/pipeline.hpp"
@@ -467,10 +470,36 @@ void bind_pipeline(nb::module_& m) {
       .def("snapshot_levels", &snapshot);
 }
 
+using latlab::GuardedMap;
+
+void bind_mapped_piece(nb::module_& m) {
+  nb::class_<GuardedMap>(m, "MappedPiece", "A piece of a file that somebody may cut short while it is read.")
+      .def(
+          "__init__",
+          [](GuardedMap* self, int fd, std::size_t offset, std::size_t bytes) {
+            auto* const made = new (self) GuardedMap();
+            if (made->map(fd, bytes, offset)) return;
+            const int why = errno;
+            made->~GuardedMap();
+            throw std::system_error(why, std::generic_category(), "a file can't be mapped");
+          },
+          "fd"_a, "offset"_a, "bytes"_a, "The offset is a multiple of the page.")
+      .def_prop_ro("cut", &GuardedMap::cut, "It was cut, and zeros were read in place of what was there.")
+      .def(
+          "array",
+          [](const nb::handle_t<GuardedMap>& self) {
+            const auto& map = nb::cast<const GuardedMap&>(self);
+            const auto* const bytes = reinterpret_cast<const std::uint8_t*>(map.data());
+            return nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>(bytes, {map.size()}, self);
+          },
+          "Its bytes, which keep it mapped.");
+}
+
 }  // namespace
 
 NB_MODULE(market, m) {
   m.doc() = "Market data: feeds, books, statistics.";
+  bind_mapped_piece(m);
   bind_generator(m);
   bind_pipeline(m);
   bind_records(m);

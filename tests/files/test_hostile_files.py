@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 import traceback
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from tests.files.started import as_user
 from latlab.cli._main import main
 from latlab.errors import InputError
 from latlab.formats.trusted import read_file
+from latlab.stubs.components import trace
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 EVE = 54321
@@ -193,3 +195,22 @@ def test_a_file_that_is_swapped_between_check_and_use_gives_no_secret(
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     assert got <= {b"theirs", b""}  # "": it is being written
+
+
+def test_what_lies_behind_a_trace_s_end_is_not_brought_into_the_memory(tmp_path: Path) -> None:
+    trace.write(tmp_path / "x", [trace.Definition("parse", "int", "q", [trace.Value(1, 1, 0, b"abcdefgh")])])
+    os.truncate(tmp_path / "x", 1 << 30)
+    tracemalloc.start()
+    try:
+        (read,) = trace.read(tmp_path / "x")
+        assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    finally:
+        tracemalloc.stop()
+    assert [value.data for value in read.values] == [b"abcdefgh"]
+
+
+def test_a_trace_longer_than_what_is_read_at_once_is_read_to_its_end(tmp_path: Path) -> None:
+    values = [trace.Value(1, 1, 0, bytes([number % 256]) * (number * 997 % 100_000)) for number in range(200)]
+    trace.write(tmp_path / "x", [trace.Definition("parse", "int", "q", values)])
+    (read,) = trace.read(tmp_path / "x")
+    assert read.values == values

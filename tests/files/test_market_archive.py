@@ -59,7 +59,7 @@ def test_an_archive_goes_on_with_the_days_that_a_killed_run_left(
     days: Path, address: str, tmp_path: Path
 ) -> None:
     whole = stats_archive(days, tmp_path / "parts", scheduler=address)
-    (tmp_path / "parts/day1.itch.inside.pickle").unlink()
+    (tmp_path / "parts/day1.itch.inside.part").unlink()
     seen: list[str] = []
     again = stats_archive(days, tmp_path / "parts", scheduler=address, notice=seen.append)
     assert seen == ["day1.itch"]

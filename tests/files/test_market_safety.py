@@ -9,7 +9,9 @@ import bz2
 import gzip
 import lzma
 import os
+import pickle
 import random
+import shutil
 import struct
 import subprocess
 import sys
@@ -27,7 +29,19 @@ from tests.files.started import called
 
 from latlab.cli._main import main
 from latlab.errors import InputError
-from latlab.market import census, generate, inside, lobster, read, read_events, snapshot, stats, trades
+from latlab.market import (
+    census,
+    generate,
+    inside,
+    lobster,
+    read,
+    read_events,
+    snapshot,
+    stats,
+    stats_archive,
+    trades,
+)
+from latlab.market.files.open import Source
 
 # What each command needs behind FILE to write OUT.
 COMMANDS = {
@@ -579,3 +593,73 @@ def test_a_snapshot_at_one_time_refuses_what_it_would_not_heed(
     code, _, said = called(capsys, *line)
     assert code == 2
     assert f"--at takes no {option[0]}" in said
+
+
+class Planted:
+    """A pickle that makes a file as it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self._path),)
+
+
+def test_what_somebody_lays_beside_an_output_is_never_run(day: Path, tmp_path: Path) -> None:
+    days, parts = tmp_path / "days", tmp_path / "parts"
+    days.mkdir()
+    shutil.copy(day, days / "one")
+    whole = stats_archive(days, parts)
+    (kept,) = parts.iterdir()
+    for name in (kept.name, "one.inside.pickle"):
+        (parts / name).write_bytes(pickle.dumps(Planted(tmp_path / "owned")))
+    again = stats_archive(days, parts)
+    assert not (tmp_path / "owned").exists()
+    assert again["__aggregate__"].samples == whole["__aggregate__"].samples
+
+
+def test_a_part_that_was_cut_or_lies_is_made_anew(day: Path, tmp_path: Path) -> None:
+    days, parts = tmp_path / "days", tmp_path / "parts"
+    days.mkdir()
+    shutil.copy(day, days / "one")
+    whole = stats_archive(days, parts)
+    (kept,) = parts.iterdir()
+    good = kept.read_bytes()
+    for data in (
+        good[:-1],
+        good[:20],
+        b"",
+        good + b"x",
+        good.replace(b'"symbols"', b'"symbol5"'),
+        bytes(100),
+    ):
+        kept.write_bytes(data)
+        seen: list[str] = []
+        again = stats_archive(days, parts, notice=seen.append)
+        assert seen == ["one"]
+        assert again["__aggregate__"].samples == whole["__aggregate__"].samples
+    kept.write_bytes(good)
+    seen = []
+    stats_archive(days, parts, notice=seen.append)
+    assert seen == []
+
+
+def test_a_file_that_is_cut_short_while_it_is_read_is_told(day: Path, tmp_path: Path) -> None:
+    path = tmp_path / "shrinks"
+    path.write_bytes(day.read_bytes())
+    with Source(path).pieces() as pieces:
+        piece = next(pieces)
+        os.truncate(path, 0)
+        assert int(piece[-1]) == 0  # the first look at it: a map of before would end the process
+        with pytest.raises(InputError, match="became shorter while it was read"):
+            next(pieces)
+
+
+def test_a_name_of_two_lines_is_one_line_of_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a\nlatlab: all is well"
+    path.write_bytes(b"neither ITCH nor PITCH")
+    with pytest.raises(SystemExit):
+        main(["market", "census", str(path)])
+    assert capsys.readouterr().err.count("\n") == 1

@@ -8,6 +8,19 @@ import numpy
 from numpy.typing import NDArray
 
 
+class MappedPiece:
+    """A piece of a file that somebody may cut short while it is read."""
+
+    def __init__(self, fd: int, offset: int, bytes: int) -> None:
+        """The offset is a multiple of the page."""
+
+    @property
+    def cut(self) -> bool:
+        """It was cut, and zeros were read in place of what was there."""
+
+    def array(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)]:
+        """Its bytes, which keep it mapped."""
+
 MAX_SYMBOLS: int = 65000
 
 class Generator:

@@ -108,7 +108,8 @@ def main(arguments: list[str] | None = None) -> None:
         status: Any = latlab.main(arguments, prog_name="latlab", standalone_mode=False)
         flush_output()  # here, where a failure can still be told
     except LatlabError as error:
-        click.echo(f"latlab: {printable(str(error))}", err=True)  # it may name somebody else's file
+        # It may name somebody else's file; no file's name makes a line of its own.
+        click.echo(f"latlab: {printable(str(error)).replace(chr(10), ' ')}", err=True)
         sys.exit(_flushed(error.exit_code, keep) or error.exit_code)
     except click.NoSuchOption as error:
         command = error.ctx.command_path if error.ctx else "latlab"

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from latlab.formats._arrow_read import read_columns
 from latlab.formats.documents import naming
+from latlab.formats.trusted import to_write
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,7 +90,7 @@ class Columns(Mapping[str, NDArray[Any]]):
         Raises:
             OSError: it can't be written.
         """
-        with naming(path), open(path, "w", newline="", encoding="utf-8") as file:
+        with naming(path), open(path, "w", newline="", encoding="utf-8", opener=to_write) as file:
             lines = csv.writer(file, lineterminator="\n")
             lines.writerow(self._columns)
             lines.writerows(zip(*self.to_pydict().values(), strict=True))

@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from latlab.errors import InputError
-from latlab.formats.trusted import read_file
+from latlab.formats.trusted import read_file, to_write
 from latlab.words import printable
 
 __all__ = ["dumps", "naming", "plain", "read", "write", "write_text"]
@@ -111,7 +111,7 @@ def write_text(path: str | os.PathLike[str], text: str | Iterable[str]) -> None:
     target = Path(path)
     pieces = [text] if isinstance(text, str) else text
     if target.exists() and not target.is_file():
-        with naming(path), open(target, "w", encoding="utf-8") as file:
+        with naming(path), open(target, "w", encoding="utf-8", opener=to_write) as file:
             file.writelines(pieces)
         return
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")

@@ -1,4 +1,4 @@
-"""The one door to files that other programs write: opened without links, checked, read by copies.
+"""The one door to files that other programs write: opened without links, checked, read by copies; and out.
 
 What lies in a shared folder may be anybody's, and may shrink while it is read. A mapped file kills its
 reader then; one that is read by copies is only short. The compiled readers have the same door in
@@ -7,15 +7,19 @@ reader then; one that is read by copies is only short. The compiled readers have
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
 from pathlib import Path
 
-from latlab.errors import InputError
+from latlab.errors import InputError, UsageError
 from latlab.words import size
 
-__all__ = ["MOST_TEXT_BYTES", "TrustedFile", "all_users", "is_trusted_owner", "read_file"]
+__all__ = [
+    "MOST_TEXT_BYTES", "TrustedFile", "Window", "all_users", "check_own_folder", "check_place",
+    "is_trusted_owner", "make_own_folder", "read_file", "to_write",
+]  # fmt: skip
 
 ALL_USERS = "LATLAB_ALL_USERS"
 """The environment's variable that `--all-users` sets; processes that latlab starts inherit it."""
@@ -23,6 +27,10 @@ ALL_USERS = "LATLAB_ALL_USERS"
 
 MOST_TEXT_BYTES = 1 << 28
 """The largest text that is read whole, in bytes: a longer file is not ours, and would fill the memory."""
+
+
+_WINDOW_BYTES = 1 << 20
+_MOST_LINKS = 40  # from one to the next, as the kernel has it
 
 
 def all_users() -> bool:
@@ -55,6 +63,98 @@ def read_file(path: str | os.PathLike[str], most_bytes: int) -> bytes:
             what = f"has {size(file.size)}, more than the {size(most_bytes)} that such a file may have"
             raise InputError(path, what)
         return file.read(0, file.size)
+
+
+def to_write(path: str | os.PathLike[str], flags: int) -> int:
+    """Opens a file that a user named for an output: the `opener` of every `open` that writes one.
+
+    In a folder that everybody may write, what lies at the name may be laid there: a link to a file of ours, a
+    pipe that never takes anything, a file that is changed afterwards. Such a thing must belong to us or to
+    the folder's owner, as the kernel has it where `fs.protected_symlinks` and its like are set.
+
+    Raises:
+        OSError: it belongs to somebody else (EPERM), or can't be opened.
+    """
+    place = os.fspath(path)
+    for _ in range(_MOST_LINKS):
+        place = check_place(place)
+        # EXCL follows no link, and what comes there between the looks is looked at, too.
+        with contextlib.suppress(FileExistsError):
+            return os.open(place, flags | os.O_CREAT | os.O_EXCL, 0o666)
+        if flags & os.O_EXCL:
+            break
+        with contextlib.suppress(FileNotFoundError):
+            opened = os.open(place, (flags | os.O_NOFOLLOW) & ~os.O_TRUNC & ~os.O_CREAT)
+            try:
+                found = os.fstat(opened)
+                _check_laid(place, found)
+                if flags & os.O_TRUNC and stat.S_ISREG(found.st_mode):
+                    os.ftruncate(opened, 0)
+            except OSError:
+                os.close(opened)
+                raise
+            return opened
+    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(path))
+
+
+def check_place(path: str | os.PathLike[str]) -> str:
+    """Where an output goes, links followed that are not laid there by somebody else.
+
+    Raises:
+        OSError: one is, or what lies there is (EPERM).
+    """
+    place = os.fspath(path)
+    for _ in range(_MOST_LINKS):
+        try:
+            found = os.lstat(place)
+        except FileNotFoundError:
+            return place
+        _check_laid(place, found)
+        if not stat.S_ISLNK(found.st_mode):
+            return place
+        place = os.path.join(os.path.dirname(place), os.readlink(place))  # noqa: PTH115, PTH118, PTH120
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
+
+
+def _check_laid(place: str, found: os.stat_result) -> None:
+    link = stat.S_ISLNK(found.st_mode)
+    folder = os.stat(os.path.dirname(place) or ".")  # noqa: PTH116, PTH120
+    by_all = folder.st_mode & 0o002 or folder.st_mode & 0o1020 == 0o1020
+    ours = found.st_uid in (os.geteuid(), 0) or (by_all and found.st_uid == folder.st_uid)
+    if not ours and (by_all or (link and not is_trusted_owner(found.st_uid))):
+        what = "a link there" if link else "what is there"
+        raise PermissionError(errno.EPERM, f"{what} belongs to user {found.st_uid}", place)
+
+
+def make_own_folder(path: str | os.PathLike[str]) -> None:
+    """Make a folder that no other user may write, or see that one that is there is such a folder.
+
+    Raises:
+        UsageError: it is somebody else's, or others may write it.
+        OSError: it can't be made.
+    """
+    folder = Path(path)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o755)
+        return
+    check_own_folder(folder)
+
+
+def check_own_folder(path: str | os.PathLike[str]) -> None:
+    """See that what others lay into a folder is not taken for ours, nor written through.
+
+    Raises:
+        UsageError: it is somebody else's, or others may write it.
+        OSError: there is none.
+    """
+    found = Path(path).lstat()
+    if stat.S_ISLNK(found.st_mode) and found.st_uid == os.geteuid():
+        found = Path(path).stat()
+    if stat.S_ISLNK(found.st_mode) or found.st_uid != os.geteuid():
+        raise UsageError(f"{path}: belongs to user {found.st_uid}", remedy="name another place")
+    if found.st_mode & 0o002:
+        raise UsageError(f"{path}: every user may write it", remedy="remove it, or name another place")
 
 
 class TrustedFile:
@@ -141,3 +241,21 @@ class TrustedFile:
     def __del__(self) -> None:
         if getattr(self, "_fd", -1) >= 0:
             self.close()
+
+
+class Window:
+    """A file's bytes, of which a part is in memory: a large file that ends early must not fill it.
+
+    Attributes:
+        size: of the file, in bytes.
+    """
+
+    def __init__(self, file: TrustedFile) -> None:
+        self._file, self._at, self._data = file, 0, b""
+        self.size = file.size
+
+    def take(self, at: int, size: int) -> bytes:
+        """Fewer where the file ends before."""
+        if at < self._at or at + size > self._at + len(self._data):
+            self._at, self._data = at, self._file.read(at, max(size, _WINDOW_BYTES))
+        return self._data[at - self._at : at - self._at + size]

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from latlab.errors import InputError, unwritten
 from latlab.formats.documents import dumps
-from latlab.formats.trusted import MOST_TEXT_BYTES, read_file
+from latlab.formats.trusted import MOST_TEXT_BYTES, read_file, to_write
 from latlab.model.machine.jitter import CoreJitter, JitterResult
 
 __all__ = ["cyclictest_json", "read_outliers", "sysjitter_raw", "write_outliers", "write_text"]
@@ -88,7 +87,8 @@ def write_text(path: str, text: str) -> None:
         UsageError: it can't be written.
     """
     try:
-        Path(path).write_text(text)
+        with open(path, "w", encoding="utf-8", opener=to_write) as file:
+            file.write(text)
     except OSError as error:
         raise unwritten(path, error) from None
 

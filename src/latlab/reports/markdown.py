@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from latlab import words as _text
+from latlab.formats.documents import write_text
 from latlab.model.machine.environment import Environment
 
 __all__ = ["MarkdownPage", "box_svg"]
@@ -75,8 +76,8 @@ class MarkdownPage:
         """Write the page and its pictures beside it; returns where it lies."""
         target = Path(path)
         for index, (_, svg) in enumerate(self._pictures, 1):
-            target.with_name(f"{target.stem}-{index}.svg").write_text(svg, encoding="utf-8")
-        target.write_text(self.markdown(target.stem), encoding="utf-8")
+            write_text(target.with_name(f"{target.stem}-{index}.svg"), svg)
+        write_text(target, self.markdown(target.stem))
         return target
 
 

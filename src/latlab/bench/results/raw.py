@@ -19,7 +19,7 @@ import numpy as np
 
 from latlab.errors import InputError
 from latlab.formats.documents import naming
-from latlab.formats.trusted import MOST_TEXT_BYTES, read_file
+from latlab.formats.trusted import MOST_TEXT_BYTES, read_file, to_write
 from latlab.model.bench import Sample
 
 __all__ = ["Raw", "Row", "read", "sniff", "write"]
@@ -88,7 +88,7 @@ class Raw:
 
 def write(path: Path, meta: Mapping[str, Any], rows: Iterable[Row]) -> None:
     """Write a raw file."""
-    with naming(path), open(path, "w", newline="") as file:
+    with naming(path), open(path, "w", newline="", opener=to_write) as file:
         file.write(f"{FIRST_LINE}\n# {json.dumps(meta)}\n")
         out = csv.writer(file, lineterminator="\n")
         out.writerow(COLUMNS)

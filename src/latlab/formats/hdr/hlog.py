@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from latlab.errors import InputError
 from latlab.formats.hdr.encoding import EncodingError, decode, encode
+from latlab.formats.trusted import to_write
 from latlab.model.statistics.histogram import MAX_VALUE, Histogram, most_digits
 
 __all__ = [
@@ -163,7 +164,9 @@ class LogWriter:
         comment: str = "Logged with latlab",
         unit_ratio: float = 1e6,
     ) -> None:
-        self._file: IO[str] = open(path, "w", encoding="utf-8", newline="\n")  # noqa: SIM115
+        self._file: IO[str] = open(  # noqa: SIM115
+            path, "w", encoding="utf-8", newline="\n", opener=to_write
+        )
         self._base_s, self._ratio = start_time_s, unit_ratio
         self._file.write(f"#[{comment}]\n#[Histogram log format version 1.2]\n")
         if start_time_s:
@@ -260,7 +263,8 @@ def write_hgrm(
     rows.append(f"#[Max     = {histogram.maximum / scale:12.3f}, Total count    = {total:12d}]")
     buckets = (histogram.bins.size >> histogram.bins.half_magnitude) - 1
     rows.append(f"#[Buckets = {buckets:12d}, SubBuckets     = {2 << histogram.bins.half_magnitude:12d}]")
-    Path(path).write_text("\n".join(rows) + "\n", encoding="utf-8")
+    with open(path, "w", encoding="utf-8", opener=to_write) as file:
+        file.write("\n".join(rows) + "\n")
 
 
 def read_hgrm(path: str | os.PathLike[str]) -> Hgrm:

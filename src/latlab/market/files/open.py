@@ -18,6 +18,7 @@ from typing import IO, cast
 import numpy as np
 import numpy.typing as npt
 
+from latlab._core.market import MappedPiece
 from latlab.errors import InputError
 from latlab.market.files.decompress import COMPRESSIONS, DAMAGES, compression_of, decompressed
 
@@ -150,18 +151,29 @@ class Source:
         """Decompressed pieces in order; the decompression runs in a thread of its own, some pieces ahead."""
         size = size or _PIECE_BYTES
         if self.compression is None and self._once is None:
-            total, step = self.path.stat().st_size, size * 8
-            # Mapped a piece at a time: what has been read no longer counts as this process's memory.
-            yield (
-                np.memmap(self.path, np.uint8, "r", at, (min(step, total - at),))
-                for at in range(0, total, step)
-            )
+            yield self._mapped(size * 8)
             return
         yielded: Pieces = queue.Queue(_AHEAD)
         over = threading.Event()
         thread = threading.Thread(target=self._decompress, args=(yielded, over, size), daemon=True)
         with filling(thread, yielded, over):
             yield self._drain(yielded)
+
+    def _mapped(self, step: int) -> Iterator[Piece]:
+        """Pieces of a plain file, mapped one at a time.
+
+        What has been read then no longer counts as this process's memory. Whose the file is may cut it short
+        meanwhile: that reads as zeros, and is told as soon as the piece has been read.
+        """
+        with self.path.open("rb") as file:
+            total = os.fstat(file.fileno()).st_size
+            for at in range(0, total, step):
+                piece = MappedPiece(file.fileno(), at, min(step, total - at))
+                yield piece.array()
+                if piece.cut:
+                    raise InputError(
+                        self.path, "became shorter while it was read", place=f"offset {at} or later"
+                    )
 
     @contextmanager
     def _file(self) -> Iterator[IO[bytes]]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from latlab.errors import InputError, UsageError
+from latlab.formats.trusted import check_place, to_write
 
 if TYPE_CHECKING:
     pass
@@ -82,6 +83,7 @@ def part_of(path: Path) -> Path:
 
 def _aside(path: Path) -> tuple[Path, Path | None]:
     """What to write to, and what to rename it to: a link's target; a pipe or a device is written as it is."""
+    check_place(path)
     real = Path(os.path.realpath(path))
     if real.exists() and not real.is_file():
         if real.is_dir():
@@ -108,7 +110,7 @@ def create(path: Path) -> Iterator[IO[bytes]]:
         return
     part, whole = _aside(path)
     try:
-        with part.open("wb") as raw, _compressing(raw, path.suffix) as file:
+        with open(part, "wb", opener=to_write) as raw, _compressing(raw, path.suffix) as file:
             yield file
     except BaseException:
         if whole is not None:
@@ -152,7 +154,7 @@ class TextOutput:
         left = next((p for p in (self.part, self._whole) if p is not None and p.is_file()), None)
         again = self.part.with_name(self.part.name + ".resumed")
         target = again if resume and left is not None and self._whole is not None else self.part
-        self._raw = target.open("wb")
+        self._raw = open(target, "wb", opener=to_write)  # noqa: SIM115
         self._context = _compressing(self._raw, path.suffix)
         self._file = self._context.__enter__()
         if target is again and left is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from latlab.errors import UsageError
+from latlab.formats.trusted import check_own_folder, check_place, make_own_folder
 from latlab.market.files.output import part_of, parts_of
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class _Parts:
         import pyarrow.parquet as pq
 
         self.folder = folder
+        if os.path.lexists(folder):
+            check_own_folder(folder)
         self.paths = sorted(folder.glob("part-*.parquet"))
         if not resume:
             for path in self.paths:
@@ -55,7 +58,7 @@ class _Parts:
 
         if not self._waiting:
             return
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_own_folder(self.folder)
         path = self.folder / f"part-{len(self.paths):05}.parquet"
         temporary = path.with_suffix(".tmp")
         pq.write_table(pa.concat_tables(self._waiting), temporary, compression="zstd")
@@ -83,11 +86,14 @@ class PartsByKind:
             if path.exists() and not _only_parts(path):
                 raise UsageError(f"{path} holds something else than parts: give the output another name")
         self._resume = resume
+        for path in (folder, self.part):
+            if os.path.lexists(path):
+                check_own_folder(path)
         if resume and folder.exists() and not self.part.exists():
             folder.replace(self.part)
         if not resume and self.part.exists():
             _remove_parts(self.part)
-        self.part.mkdir(parents=True, exist_ok=True)
+        make_own_folder(self.part)
         self._kinds: dict[str, _Parts] = {}
 
     @property
@@ -143,10 +149,10 @@ class OneParquet:
     """
 
     def __init__(self, path: Path, *, resume: bool) -> None:
-        self._path = Path(os.path.realpath(path))
+        self._path = Path(os.path.realpath(check_place(path)))
         folder = parts_of(self._path)
         if self._path.exists() and resume and not folder.exists():
-            folder.mkdir()
+            make_own_folder(folder)
             self._path.replace(folder / "part-00000.parquet")
         self._parts = _Parts(folder, resume=resume)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -17,8 +16,10 @@ import numpy.typing as npt
 
 from latlab._core.market import Pipeline
 from latlab.errors import InputError, MissingExtraError, UnavailableError, UsageError
+from latlab.formats.trusted import make_own_folder
 from latlab.market.books.passes import refuse, run, tell_census
 from latlab.market.files.output import create, unwritable
+from latlab.market.statistics.day_parts import read_part, write_part
 from latlab.market.wire.source import source_of
 
 if TYPE_CHECKING:
@@ -233,8 +234,8 @@ def stats_archive(
     files = sorted(path for path in Path(folder).iterdir() if path.is_file() and path.name[0] != ".")
     if not files:
         raise InputError(folder, "holds no files")
-    Path(parts).mkdir(parents=True, exist_ok=True)
-    targets = {file: Path(parts) / f"{file.name}.{over}.pickle" for file in files}
+    make_own_folder(parts)
+    targets = {file: Path(parts) / f"{file.name}.{over}.part" for file in files}
     missing = [file for file in files if _part(file, targets[file], lenient) is None]
     if scheduler is None:
         for file in missing:
@@ -264,24 +265,28 @@ def _state(file: Path, lenient: bool) -> tuple[int, int, bool]:
 
 def _part(file: Path, target: Path, lenient: bool) -> tuple[Statistics, Census] | None:
     """The histograms and the census of a file as it is now, where an earlier task left them."""
-    if not target.exists():
+    state = _state(file, lenient)
+    kept = read_part(target)
+    if kept is None or kept[0] != list(state):
         return None
-    try:
-        kept = pickle.loads(target.read_bytes())
-    except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, IndexError, TypeError, ValueError):
-        return None  # not what this version wrote
-    # An older version's holds the histograms alone.
-    if not isinstance(kept, tuple) or kept[0] != _state(file, lenient):
-        return None
-    return kept[1], kept[2]
+    census, found = kept[1], {}
+    for name, samples, distributions in kept[2]:
+        found[name] = SymbolStatistics(samples, tuple(Distribution(*one) for one in distributions))
+    return found, census
 
 
 def _archive_task(file: Path, target: Path, over: str, lenient: bool) -> str:
     state = _state(file, lenient)
     found, census = stats(file, over=over, lenient=lenient)
-    temporary = target.with_suffix(".tmp")
-    temporary.write_bytes(pickle.dumps((state, found, census)))
-    temporary.replace(target)
+    write_part(
+        target,
+        list(state),
+        census,
+        [
+            (name, one.samples, [(of.bins, of.least, of.greatest) for of in one.distributions])
+            for name, one in found.items()
+        ],
+    )
     return file.name
 
 

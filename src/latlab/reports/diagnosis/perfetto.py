@@ -8,6 +8,7 @@ from typing import Any
 
 from latlab.errors import InputError
 from latlab.formats.documents import dumps
+from latlab.formats.trusted import to_write
 from latlab.model.schedule import Schedule, Source, State, Wait
 from latlab.model.threads import ThreadFindings
 
@@ -24,7 +25,7 @@ def write_perfetto(path: Path, schedule: Schedule, found: ThreadFindings) -> Non
         InputError: the file can't be written.
     """
     try:
-        with path.open("w", encoding="utf-8") as file:
+        with open(path, "w", encoding="utf-8", opener=to_write) as file:
             file.write('{"displayTimeUnit":"ns","traceEvents":[\n')
             for number, event in enumerate(trace_events(schedule, found)):
                 file.write((",\n" if number else "") + dumps(event))

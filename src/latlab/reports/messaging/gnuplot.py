@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from latlab.formats.documents import write_text
+from latlab.formats.trusted import to_write
 from latlab.stats.thinning import extremes
 
 __all__ = ["WINDOWS", "Size", "histogram", "per_message", "running", "write_csv", "write_gnuplot"]
@@ -73,7 +76,7 @@ def per_message(sent: Integers, received: Integers, window: int) -> dict[str, An
 
 def write_csv(path: Path, columns: Mapping[str, Any]) -> None:
     """One line a message, times in ns; -1 where one didn't arrive, nothing where a value is undefined."""
-    with open(path, "w", newline="", encoding="utf-8") as file:
+    with open(path, "w", newline="", encoding="utf-8", opener=to_write) as file:
         lines = csv.writer(file, lineterminator="\n")
         lines.writerow(columns)
         # A masked value becomes None, and None an empty field.
@@ -121,7 +124,7 @@ def write_gnuplot(
     _table(folder / "average.dat", "n average_us median_us", *running(latency))
     shown = [w for w in windows if w < sent.size]
     script = folder / "plot.gp"
-    script.write_text(_script(shown, title.replace('"', "'"), int(sent.size), has_sizes=bool(sizes)))
+    write_text(script, _script(shown, title.replace('"', "'"), int(sent.size), has_sizes=bool(sizes)))
     return sorted(folder.iterdir())
 
 
@@ -134,12 +137,14 @@ def windowed(stamps: Integers, window: int) -> npt.NDArray[np.float64]:
 
 
 def _table(path: Path, header: str, *columns: Any) -> None:
+    text = io.StringIO()
     np.savetxt(
-        path,
+        text,
         np.column_stack(columns) if len(columns[0]) else np.zeros((0, len(columns))),
         fmt="%.9g",
         header=header,
     )
+    write_text(path, text.getvalue())
 
 
 def running(latency: Integers, blocks: int = 200) -> tuple[Any, Any, Any]:

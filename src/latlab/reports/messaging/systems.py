@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from latlab.formats.documents import write_text
 from latlab.formats.recording import Recording
 from latlab.model.machine.environment import differences
 from latlab.model.messaging.results import Measurement, Result
@@ -271,7 +272,7 @@ def _gnuplot(folder: Path, kept: Sequence[Kept]) -> list[Path]:
                 f"{a:.9g} {'nan' if b is None else format(b, '.9g')}" for a, b in zip(xs, ys, strict=True)
             ]
             blocks.append("\n".join([f"# {label}", *rows]))
-        data.write_text("\n\n\n".join(blocks) + "\n")
+        write_text(data, "\n\n\n".join(blocks) + "\n")
         each = ", ".join(
             f"'{data.name}' index {i} using 1:2 with linespoints title \"{label.replace(chr(34), chr(39))}\""
             for i, (label, _, _) in enumerate(series)
@@ -279,5 +280,5 @@ def _gnuplot(folder: Path, kept: Sequence[Kept]) -> list[Path]:
         script += [f"set xlabel '{x}'", f"set ylabel '{y}'", f"set output '{name}.png'", f"plot {each}"]
         written.append(data)
     path = folder / "systems.gp"
-    path.write_text("\n".join(script) + "\n")
+    write_text(path, "\n".join(script) + "\n")
     return [*written, path]

@@ -34,7 +34,7 @@ from typing import Any, Final, NamedTuple
 
 from latlab._core import stubs_replay
 from latlab.errors import InputError
-from latlab.formats.trusted import TrustedFile
+from latlab.formats.trusted import TrustedFile, Window, to_write
 
 MAGIC: Final = b"LATSTUB\0"
 VERSION: Final = 1
@@ -68,7 +68,7 @@ def write(path: str | os.PathLike[str], definitions: list[Definition]) -> None:
     # A device or a pipe is written to, not put away for a file.
     special = os.path.exists(path) and not os.path.isfile(path)  # noqa: PTH110, PTH113
     part = os.fspath(path) if special else f"{os.fspath(path)}.part"
-    with open(part, "wb") as file:
+    with open(part, "wb", opener=to_write) as file:
         file.write(_HEAD.pack(MAGIC, VERSION, 0))
         count = 0
         for number, definition in enumerate(definitions):
@@ -91,7 +91,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     """
     part = f"{os.fspath(path)}.part"
     try:
-        with open(part, "wb"):
+        with open(part, "wb", opener=to_write):
             pass
         os.unlink(part)  # noqa: PTH108  # as in write()
     except OSError as error:
@@ -113,16 +113,19 @@ def read(path: str | os.PathLike[str]) -> list[Definition]:
     """
     try:
         with TrustedFile(path, named=True) as file:
-            # Its first bytes before all of it: a large file that is no trace must not fill the memory.
-            known = file.read(0, len(MAGIC)) == MAGIC
-            data = file.read(0, file.size) if known else b""
+            return _definitions(path, file)
     except OSError as error:
         raise InputError(path, f"can't be read ({error.strerror})") from error
-    if len(data) < _HEAD.size or not data.startswith(MAGIC):
+
+
+def _definitions(path: str | os.PathLike[str], file: TrustedFile) -> list[Definition]:
+    data = Window(file)
+    head = data.take(0, _HEAD.size)
+    if len(head) < _HEAD.size or not head.startswith(MAGIC):
         raise InputError(
             path, "is not a trace of a stub", place="offset 0", remedy="see 'latlab stubs record'"
         )
-    version = _HEAD.unpack_from(data)[1]
+    version = _HEAD.unpack(head)[1]
     if version != VERSION:
         raise InputError(
             path,
@@ -133,18 +136,20 @@ def read(path: str | os.PathLike[str]) -> list[Definition]:
     definitions: dict[int, Definition] = {}
     at, count = _HEAD.size, 0
     while True:
-        if at + _ENTRY.size > len(data):
+        entry = data.take(at, _ENTRY.size)
+        if len(entry) < _ENTRY.size:
             raise InputError(path, "is cut short", place=f"offset {at}", remedy="record it again")
-        tag, flag, encoding, _, number, run, thread, size, _ = _ENTRY.unpack_from(data, at)
+        tag, flag, encoding, _, number, run, thread, size, _ = _ENTRY.unpack(entry)
         if tag == _END:
             if size != count:
                 raise InputError(path, f"ends after {count} values, not {size}", place=f"offset {at}")
             return list(definitions.values())
         begin = at + _ENTRY.size
-        if tag not in (_DEFINITION, _VALUE) or size > len(data) - begin:
-            what = "is cut short" if tag in (_DEFINITION, _VALUE) else f"holds an unknown entry ({tag})"
+        known = tag in (_DEFINITION, _VALUE)
+        payload = data.take(begin, size) if known and size <= data.size - begin else b""
+        if not known or len(payload) < size:
+            what = "is cut short" if known else f"holds an unknown entry ({tag})"
             raise InputError(path, what, place=f"offset {at}", remedy="record it again")
-        payload = data[begin : begin + size]
         at = begin + size + (-size % 8)
         if tag == _DEFINITION:
             parts = payload.split(b"\0")

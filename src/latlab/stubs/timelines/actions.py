@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from latlab.errors import InputError, UsageError
+from latlab.formats.documents import write_text
 from latlab.formats.trusted import MOST_TEXT_BYTES, read_file
 
 SUFFIX = ".actions"
@@ -230,7 +231,7 @@ def save(program: Program, folder: str | Path) -> None:
     for old in folder.glob(f"*{SUFFIX}"):
         old.unlink()
     for number, actions in program.threads.items():
-        (folder / f"{number}{SUFFIX}").write_text(render(actions), encoding="utf-8")
+        write_text(folder / f"{number}{SUFFIX}", render(actions))
 
 
 def render(actions: Iterable[Action]) -> str:
