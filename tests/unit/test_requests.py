@@ -206,3 +206,39 @@ def test_a_unix_socket_between_the_processes_of_a_server_is_no_connection_of_its
     ready = {key: np.concatenate([before[key], outside.ready[key]]) for key in before}
     reused = replace(outside, ready=ready)
     assert len(find_requests(both(reused, inside)).rows) == 2
+
+
+def test_words_that_may_be_commands_are_not_a_protocol_while_no_answer_is_known() -> None:
+    """A line asks, and a file is sent for an answer, of whose bytes nothing is known."""
+
+    def exchanges(answer: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        return [one for at in range(0, 120, 20) for one in ((at + 5, 1, b"get 7\n"), (at + 10, -1, *answer))]
+
+    assert find_requests(transfers(exchanges((b"", 3_000)), [])).framings == {"direction": 6}
+    assert find_requests(transfers(exchanges((b"$4096\r\nxx", 4_105)), [])).framings == {"resp": 6}
+
+
+def test_answers_in_another_order_than_their_requests_are_said_to_be() -> None:
+    calls: list[tuple[Any, ...]] = []
+    for at in range(0, 3_000, 100):  # the second one overtakes the first, of which the third comes meanwhile
+        calls += [(at + 5, 1, b"q 1\n"), (at + 10, 1, b"q 2\n"), (at + 20, -1, b"a 2\n")]
+        calls += [(at + 30, 1, b"q 3\n"), (at + 40, -1, b"a 3\n"), (at + 50, -1, b"a 1\n")]
+    found = find_requests(transfers(calls, []))
+    assert (found.framing, found.overlapping) == ("direction", 1)
+    plain = [one for at in range(0, 900, 20) for one in ((at + 5, 1, b"q\n"), (at + 10, -1, b"a\nb\n"))]
+    assert find_requests(transfers(plain, [])).overlapping == 0
+
+
+def test_what_a_connection_moves_without_being_read_is_read_when_it_arrives() -> None:
+    given = transfers([(at + 10, -5) for at in range(0, 200, 20)], [at + 5 for at in range(0, 200, 20)])
+    began = dict(
+        zip(("time_ns", "skaddr", "oldstate", "newstate", "sport"), ([1], [7], [3], [1], [80]), strict=True)
+    )
+    lives = {key: np.array(one) for key, one in began.items()}
+    moved = replace(given, sent={**given.sent, "protocol": np.full(10, 6)}, lives=lives)
+    rows = find_requests(moved).rows
+    assert (rows["sent"] - rows["arrived"]).tolist() == [5] * 10
+    # Of one that was there before, it isn't known who asks.
+    assert find_requests(replace(moved, lives={})).pushed == 1
+    pushed = find_requests(replace(moved, ready=transfers([], []).ready))
+    assert (len(pushed.rows), pushed.pushed) == (0, 1)

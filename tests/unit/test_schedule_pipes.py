@@ -18,10 +18,14 @@ def table(*rows: tuple[int, int, int, int]) -> dict[str, np.ndarray]:
     }  # fmt: skip
 
 
-def moved(descriptors: dict[tuple[int, int], str], wrote: dict, read: dict, begun: dict) -> tuple[dict, ...]:  # type: ignore[type-arg]
-    return pipe_transfers(
-        dict(zip(PIPES, (wrote, read, begun), strict=True)), descriptors, frozenset({10}), 8
-    )
+Table = dict[str, np.ndarray]
+
+
+def moved(
+    descriptors: dict[tuple[int, int], str], wrote: Table, read: Table, begun: Table, *vectors: Table
+) -> tuple[Table, ...]:
+    tables = (wrote, read, begun, *(vectors or [table()] * 3))
+    return pipe_transfers(dict(zip(PIPES, tables, strict=True)), descriptors, frozenset({10}), 8)
 
 
 def test_what_one_peer_writes_and_reads_is_a_connection() -> None:
@@ -50,3 +54,12 @@ def test_tables_are_joined_by_the_columns_that_both_have() -> None:
     other = {"time_ns": np.array([2]), "sk": np.array([1])}
     both = joined(one, other)
     assert (both["time_ns"].tolist(), set(both)) == ([1, 2], {"time_ns", "sk"})
+
+
+def test_what_is_read_and_written_in_several_buffers_moves_through_pipes_too() -> None:
+    descriptors = {(10, 0): IN, (10, 1): OUT, (20, 5): IN, (20, 6): OUT}
+    plain = table((11, 20, 5, 4)), table((40, 20, 6, 3)), table((10, 20, 5, 4))
+    sent, received, _ = moved(
+        descriptors, *plain, table((30, 10, 1, 3)), table((15, 10, 0, 4)), table((29, 10, 1, 3))
+    )
+    assert (sent["time_ns"].tolist(), received["time_ns"].tolist()) == ([30], [15])

@@ -61,6 +61,8 @@ class Found:
         connections: their names. kinds: their names.
         framings: how many requests were told apart by which framing.
         uncounted: exchanges in which more requests may have come than are counted.
+        overlapping: connections on which several requests were under way at once, in an unknown order.
+        pushed: connections on which bytes went out, and none were seen to be read.
         calls: by thread, when its calls on all sockets ended, in order, and which of them answered.
         asked: by thread, when it read what it had asked others for, and which thread had sent that (-1: it
             isn't known). clients: threads that ask. pipes: those through which answers go.
@@ -75,6 +77,8 @@ class Found:
     asked: Mapping[int, tuple[Array, Array]] = field(default_factory=dict)
     clients: frozenset[int] = frozenset()
     pipes: frozenset[str] = frozenset()
+    overlapping: int = 0
+    pushed: int = 0
 
     @property
     def framing(self) -> str:
@@ -100,9 +104,11 @@ def find_requests(transfers: Transfers) -> Found:
     lives = Lives(transfers.lives)
     serving: list[tuple[int, _Connection, str, int | None]] = []
     asked: list[tuple[int, int, int]] = []
+    pushed = 0
     for sk, parts in _connections(transfers, ready, lives).items():
         for number, one in enumerate(parts):
             name, serves = _named(transfers, one, lives.of(sk, one.calls[0].time_ns))
+            pushed += len(one.calls) >= _ONE_WAY and not any(call.inward for call in one.calls)
             if not serves:
                 arrivals = ready.get(sk, _NONE), told_by.get(sk, _NONE)
                 asked += _read_there(one, *arrivals, _is_here(transfers, one))
@@ -121,7 +127,7 @@ def find_requests(transfers: Transfers) -> Found:
     names: list[str] = []
     kinds: dict[str, int] = {}
     framings: Counter[str] = Counter()
-    uncounted = 0
+    uncounted = overlapping = 0
     served: list[Call] = []
     clients: set[int] = set()
     # What processes of the server ask each other is part of what they are asked from outside.
@@ -135,6 +141,7 @@ def find_requests(transfers: Transfers) -> Found:
         found = paired(one.calls, candidates(_beginnings(one.calls)))
         framings[found.framing] += len(found.pairs) + len(found.open)
         uncounted += found.uncounted
+        overlapping += found.overlaps
         still = found.open if over is None else _given_up(found.open, over)
         waiting = _waiting(one, ready.get(sk), still) if over is None else []
         for pair in (*found.pairs, *still, *waiting):
@@ -148,7 +155,8 @@ def find_requests(transfers: Transfers) -> Found:
     return Found(
         table[np.argsort(table["arrived"], kind="stable")], tuple(names), tuple(kinds),
         {name: count for name, count in framings.items() if count}, uncounted, _calls(transfers, served),
-        _by_thread(asked), frozenset(clients), _pipes(transfers),
+        _by_thread(asked), frozenset(clients), _pipes(transfers), overlapping,
+        pushed,
     )  # fmt: skip
 
 
@@ -287,7 +295,8 @@ def _waiting(one: _Connection, arrivals: Array | None, still: list[Pair]) -> lis
     """What arrived after the last look into the receive queue: nobody has read it."""
     if arrivals is None or not one.calls or any(not pair.answered for pair in still):
         return []  # of the connection a request is open already, for longer
-    after = int(np.searchsorted(arrivals, one.looked_ns, side="right"))
+    # Who only answers, and was never seen to look, looked before we did, or looks unseen.
+    after = int(np.searchsorted(arrivals, one.looked_ns or one.calls[-1].time_ns, side="right"))
     if after == len(arrivals):
         return []
     reader = next((call.tid for call in reversed(one.calls) if call.inward), one.calls[-1].tid)
@@ -321,7 +330,7 @@ def _connections(
                 begin = at * width
                 known = bytes_of[begin : begin + min(captured[at], max(0, size))]
                 rows.setdefault(sk, []).append((time, inward, size, tid, pid, descriptor, known))
-    return {
+    found = {
         sk: _split(
             sorted(calls, key=lambda call: call[0]),
             ready.get(sk),
@@ -330,6 +339,28 @@ def _connections(
         )
         for sk, calls in rows.items()
     }
+    for sk in found.keys() & tcp & ready.keys():
+        for one in found[sk]:
+            life = lives.of(sk, one.calls[0].time_ns)
+            if life is not None and life.called:  # else it isn't known who asks
+                _unseen_readings(one, ready[sk], life.time_ns)
+    return found
+
+
+def _unseen_readings(one: _Connection, arrivals: Array, began_ns: int) -> None:
+    """Where no reading is seen though bytes came and others went out (splice), it is taken to be at once."""
+    if any(call.inward for call in one.calls):
+        return
+    out = np.array([call.time_ns for call in one.calls])
+    came = arrivals[(arrivals >= began_ns) & (arrivals < out[-1])]
+    if len(came) < _ONE_WAY:
+        return
+    after = np.searchsorted(out, came)
+    one.calls += [
+        Call(when, True, 1, one.calls[at].tid, b"", when, True)
+        for when, at in zip(came.tolist(), after.tolist(), strict=True)
+    ]
+    one.calls.sort(key=lambda call: call.time_ns)
 
 
 def _split(

@@ -20,6 +20,11 @@ __all__ = ["Call", "Pair", "Pairing", "paired"]
 _LEAST_GOOD = 0.9  # of what is cut, for a protocol to be believed
 _LEAST_PLAIN = 5  # exchanges of a framing without a name, all of which must agree
 _PLAIN = ("lines", "prefixed")
+_WORDS = "resp"  # whose requests may be mere words, as any line is: its answers must be its own
+_HTTP2 = b"PRI * HTTP/2.0"
+# Of exchanges, in which not as many were answered as asked; how many these are at least, and of how many.
+_OVERLAPS, _FEW_OVERLAPS, _LEAST_EXCHANGES = 0.01, 3, 20
+_AS_MANY = 0.01
 _NOT_CAPTURED = "not captured"  # counted by its answer
 _NAMES = {"lines": "request", "prefixed": "request"}
 
@@ -76,6 +81,7 @@ class Pairing:
         uncounted: exchanges in which more requests may have come than were counted.
         by_direction: exchanges that were told apart by the change of direction.
         framing: its name.
+        overlaps: several requests were under way at once, and in which order they were answered isn't known.
     """
 
     def __init__(self, calls: Sequence[Call], framing: Framing | None) -> None:
@@ -92,6 +98,7 @@ class Pairing:
         self._came = self._went = 0
         self.pairs: list[Pair] = []
         self.uncounted = self.by_direction = 0
+        self.overlaps = False
         for call in calls:
             if call.inward:
                 if self._run:
@@ -115,6 +122,8 @@ class Pairing:
             return False
         if bad > (1 - _LEAST_GOOD) * (good + bad) or self._unasked:
             return False
+        if self.framing == _WORDS and self.pairs and not self._out.parsed:
+            return False
         if self.framing in _PLAIN:
             return (
                 self._exchanges >= _LEAST_PLAIN
@@ -123,6 +132,18 @@ class Pairing:
             )
         # Without pipelining nothing may be left over when the next request comes.
         return not (self._left_over and self._deepest <= 1)
+
+    @property
+    def out_of_step(self) -> bool:
+        """Whether a framing without a name finds as many answers as requests, but not turn by turn."""
+        came, went = self._in.good, self._out.good
+        return (
+            self.framing in _PLAIN
+            and not (self._in.bad or self._out.bad or self.by_direction)
+            and self._exchanges >= _LEAST_EXCHANGES
+            and self._unequal >= max(_FEW_OVERLAPS, _OVERLAPS * self._exchanges)
+            and abs(came - went) <= max(1, _AS_MANY * came)
+        )
 
     def _asked(self) -> str:
         return self._queue[0].kind if self._queue else ""
@@ -188,8 +209,12 @@ class Pairing:
 
 def paired(calls: Sequence[Call], framings: Sequence[Framing]) -> Pairing:
     """By the first of the framings with which the connection agrees, else by the change of direction."""
+    overlaps = bool(calls) and calls[0].known.startswith(_HTTP2)
     for framing in framings:
         found = Pairing(calls, framing)
         if found.believed:
             return found
-    return Pairing(calls, None)
+        overlaps = overlaps or found.out_of_step
+    found = Pairing(calls, None)
+    found.overlaps = overlaps
+    return found

@@ -16,7 +16,7 @@ from latlab.errors import UnavailableError
 from latlab.model.schedule import Wait
 from latlab.schedule.context import CONTEXTS, UNTIMED
 from latlab.schedule.moves import MOVES
-from latlab.schedule.pipes import PIPES, peers_of, pipes_of
+from latlab.schedule.pipes import MOVED, PIPES, peers_of, pipes_of
 from latlab.schedule.sockets import socket_ends
 from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, WAITS
 from latlab.schedule.tree import Member, among_all, command_of, described, narrow, threads_of, tree_of
@@ -132,7 +132,7 @@ class Collector:
                 self._tracer = BpfTracer(
                     names,
                     registers=[_SWITCH, *transfers],
-                    payload_bytes=dict.fromkeys((*transfers[:2], *PIPES[:2]), PAYLOAD_BYTES),
+                    payload_bytes=dict.fromkeys((*transfers[:2], *MOVED), PAYLOAD_BYTES),
                     chosen=(*transfers, *FAULTS),
                     keys=_KEYS if sockets else {},
                     contexts={name: one for name, one in CONTEXTS.items() if name in names},

@@ -11,11 +11,16 @@ import numpy as np
 
 from latlab.schedule.tree import described
 
-__all__ = ["PIPES", "inherits_pipes", "is_pipe", "joined", "peers_of", "pipe_transfers", "pipes_of"]
+__all__ = ["MOVED", "PIPES", "inherits_pipes", "is_pipe", "joined", "peers_of", "pipe_transfers", "pipes_of"]
 
 #: What the observed processes and those at the other ends of their pipes read and write, and when they begin
 #: to write. Tracing system calls slows every one of the machine a little: only of processes that have pipes.
-PIPES = ("syscalls:sys_exit_write", "syscalls:sys_exit_read", "syscalls:sys_enter_write")
+PIPES = (
+    "syscalls:sys_exit_write", "syscalls:sys_exit_read", "syscalls:sys_enter_write",
+    "syscalls:sys_exit_writev", "syscalls:sys_exit_readv", "syscalls:sys_enter_writev",
+)  # fmt: skip
+#: Those of them whose bytes are of interest.
+MOVED = tuple(name for name in PIPES if "_exit_" in name)
 _MOST_PROCESSES = 4096  # that are looked at for the other ends
 
 Array = np.ndarray[Any, Any]
@@ -76,7 +81,10 @@ def pipe_transfers(
     Args:
         events: the columns of PIPES. width: of a payload.
     """
-    wrote, read, begun = (_through_pipes(events[name], descriptors) for name in PIPES)
+    wrote, read, begun = (
+        _through_pipes(joined(events[name], events[also]), descriptors)
+        for name, also in zip(PIPES[:3], PIPES[3:], strict=True)
+    )
     ids = _paired(wrote, read, pids)
 
     def chosen(rows: _Rows, key: str, ours: bool, links: set[str]) -> Table:

@@ -41,6 +41,14 @@ class RequestsDoubt(Kind):
     """What the requests that were seen are to be read with; each with what to do, where something helps."""
 
     TOO_FEW = "only {number} requests were seen: observe for longer, with --seconds"
+    PUSHED = (
+        "only {number} requests were seen; on {connections:plural connection} bytes only went out: nobody "
+        "asked for them, or it was read in a way that isn't seen, such as splice"
+    )
+    OVERLAP = (
+        "on {connections:plural connection} several requests were under way at once, and which of them "
+        "an answer is for isn't known: latencies are those of turns, and may be too short"
+    )
     LOST = "{events:,} events found no room: observe for a shorter time"
     SWITCHES = "too many of the threads' switches were not seen"
     ARRIVALS = "of {number:,} requests the arrival was not seen: they are counted from when they were read"

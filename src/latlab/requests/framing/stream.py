@@ -33,11 +33,12 @@ class Stream:
         lost_kind: the kind of the message behind which that is so, where its beginning was seen.
         began: the call in which the open message began; None between two messages.
         bad: how often bytes didn't parse. good: complete requests or answers so far.
+        parsed: how often a message's beginning was of the protocol, whether or not it tells the end.
     """
 
     def __init__(self, message: Callable[[bytes], Message | None]) -> None:
         self._message = message
-        self.bad = self.good = 0
+        self.bad = self.good = self.parsed = 0
         self.resume()
 
     def resume(self) -> None:
@@ -79,6 +80,7 @@ class Stream:
                 self.bad += 1
                 self._lose("")
                 break
+            self.parsed += message is not None
             if message is None or message.length == UNKNOWN:
                 if hidden or len(self._known) > _MOST_KEPT:
                     self._lose(message.kind if message is not None else "")

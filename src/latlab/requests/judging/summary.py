@@ -120,7 +120,7 @@ def summarise(
         ),
         lost_events=lost,
         sampled_share=sampled_share,
-        distrust=_distrust(rows, schedule, lost),
+        distrust=_distrust(rows, schedule, lost, found),
         still_open=int(still.sum()),
         longest_open_ns=int(times[still].max(initial=0)),
         at_least=at_least,
@@ -177,10 +177,14 @@ def _over_time(began_ns: Array, times: Array, still: Array, seconds: float) -> t
     return tuple(found)
 
 
-def _distrust(rows: Array, schedule: Schedule, lost: int) -> tuple[str, ...]:
+def _distrust(rows: Array, schedule: Schedule, lost: int, requests: Found) -> tuple[str, ...]:
     found: list[str] = []
-    if len(rows) < _FEWEST:
+    if len(rows) < _FEWEST and requests.pushed:
+        found.append(said(RequestsDoubt.PUSHED, number=len(rows), connections=requests.pushed))
+    elif len(rows) < _FEWEST:
         found.append(said(RequestsDoubt.TOO_FEW, number=len(rows)))
+    if requests.overlapping:
+        found.append(said(RequestsDoubt.OVERLAP, connections=requests.overlapping))
     if lost:
         found.append(said(RequestsDoubt.LOST, events=lost))
     if schedule.losses.unseen_share > _UNSEEN:
