@@ -13,6 +13,7 @@ import latlab
 from latlab.errors import UsageError
 
 
+@pytest.mark.side_by_side
 def test_a_program_is_diagnosed_by_a_function(tmp_path: Path) -> None:
     program = (
         "import threading\nt = threading.Thread(target=sum, args=(range(30_000_000),))\nt.start(); t.join()"
@@ -32,6 +33,7 @@ def test_a_program_is_diagnosed_by_a_function(tmp_path: Path) -> None:
     assert shown.stdout.split() == str(found).split()
 
 
+@pytest.mark.side_by_side
 def test_the_roles_are_a_data_frame(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     found = latlab.diagnose(["sleep", "0.3"], forecast=False, output=tmp_path / "run")
@@ -40,12 +42,14 @@ def test_the_roles_are_a_data_frame(tmp_path: Path) -> None:
     assert list(frame.columns) == ["role", "threads", "running", "runnable", "blocked"]
 
 
+@pytest.mark.side_by_side
 @pytest.mark.parametrize("target", [{}, {"target": "true", "pid": 1}])
 def test_neither_or_two_targets_are_refused(target: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="a command or pid="):
         latlab.diagnose(**target)
 
 
+@pytest.mark.side_by_side
 def test_importing_latlab_imports_nothing_heavy() -> None:
     program = "import sys, latlab; sys.exit(any(m in sys.modules for m in ('numpy', 'click', 'typing')))"
     assert (

@@ -142,6 +142,7 @@ def measured(folder: Path, *arguments: str) -> Mapping[str, Any]:
     return found
 
 
+@pytest.mark.side_by_side
 def test_a_fixture_is_measured_for_each_of_its_parameters_without_a_mean(folder: Path) -> None:
     found = document(bench(folder, "run", "fixtures.py:Sum", "--json", *FEW))["benchmarks"]
     assert [b["name"] for b in found] == ["Sum[size=10]", "Sum[size=100]"]
@@ -160,12 +161,14 @@ def test_a_fixture_is_measured_for_each_of_its_parameters_without_a_mean(folder:
     assert "mean" in measured(folder, "fixtures.py:function", "--mean")["summary"]
 
 
+@pytest.mark.side_by_side
 def test_set_up_and_tear_down_surround_each_iteration_and_coroutines_run(folder: Path) -> None:
     for name in ("Prepared", "Coroutine", "function"):
         done = bench(folder, "run", f"fixtures.py:{name}", "--json", *FEW)
         assert (done.returncode, document(done)["benchmarks"][0]["summary"]["count"]) == (0, 60), done.stderr
 
 
+@pytest.mark.side_by_side
 @needs_compiler
 def test_shared_objects_c_functions_and_programs_are_driven_by_the_same_runner(folder: Path) -> None:
     for name in ("fixtures.so:Loop", "fixtures.so:c_function", "./program"):
@@ -176,6 +179,7 @@ def test_shared_objects_c_functions_and_programs_are_driven_by_the_same_runner(f
         assert found["clock"]["read_ns"] > 0
 
 
+@pytest.mark.side_by_side
 @needs_compiler
 def test_the_authors_words_in_a_shared_object_stand_in_its_recording(folder: Path) -> None:
     bench(folder, "run", "fixtures.so:Loop", "--raw", "words.csv", *FEW)
@@ -197,6 +201,7 @@ def test_a_command_is_measured_after_two_dashes(folder: Path) -> None:
     assert (found["name"], found["summary"]["count"]) == ("true", 3)
 
 
+@pytest.mark.side_by_side
 def test_csv_has_its_lines_after_the_hash_lines_and_no_header(folder: Path) -> None:
     lines = bench(folder, "run", "fixtures.py:Prepared", "--csv", *FEW).stdout.splitlines()
     values = [line for line in lines if not line.startswith("#")]

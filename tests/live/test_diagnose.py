@@ -97,7 +97,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, A
     question = folder.parent / "question.toml"
     question.write_text('[diagnose]\nseconds = 0.8\nobjective = { "p99_ns" = 1_000 }\n')
     done = latlab(
-        "diagnose", str(question), "--slow", "book=60000", "--budget", "80", "--json", "-o", str(folder)
+        "diagnose", str(question), "--slow", "book=60000", "--budget", "55", "--json", "-o", str(folder)
     )
     assert done.returncode in (ExitCode.OK, ExitCode.NOT_TRUSTWORTHY), done.stderr
     return folder, json.loads(done.stdout)
@@ -187,21 +187,6 @@ def test_the_slow_stage_of_a_command_is_named(tmp_path: Path) -> None:
     assert any("traces" in one["what"] for one in answer["unknown"])
 
 
-def test_a_stage_whose_component_is_not_known_is_forecast_by_a_model(tmp_path: Path) -> None:
-    app = tmp_path / "app.py"
-    app.write_text(APP)
-
-    command = ("diagnose", "--stage", "writer", "--json", "-o", str(tmp_path / "run"))
-    done = latlab(*command, "--", sys.executable, str(app), "400")
-
-    assert done.returncode in (ExitCode.OK, ExitCode.NOT_TRUSTWORTHY), done.stderr
-    (forecast,) = json.loads(done.stdout)["forecasts"]
-    assert (forecast["method"], forecast["stage"]) == ("model", "writer")
-    assert forecast["kind"] in ("total", "limited", "open")
-    assert forecast["sentence"].startswith("by a model, making `writer` 20 % faster would take")
-    assert forecast["points"][0]["rate_hz"]["value"] > 1.1 * forecast["baseline"]["rate_hz"]["value"]
-
-
 def test_a_stage_whose_component_is_known_is_stubbed(tmp_path: Path) -> None:
     (tmp_path / "work.py").write_text(
         "import time\n\ndef store(item):\n    until = time.thread_time() + 0.002\n"
@@ -241,17 +226,35 @@ def test_a_diagnosis_is_printed_again_from_its_recording(tmp_path: Path) -> None
     assert again["sentence"].split() == said.split()[: len(again["sentence"].split())]
 
 
-@pytest.mark.side_by_side
-def test_text_json_and_page_tell_the_same_numbers(tmp_path: Path) -> None:
-    app, run = tmp_path / "app.py", tmp_path / "run"
+@pytest.fixture(scope="module")
+def modelled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, dict[str, Any]]:
+    """A diagnosis of an application whose components are not known: its folder, text and answer."""
+    folder = tmp_path_factory.mktemp("modelled")
+    app, run = folder / "app.py", folder / "run"
     app.write_text(APP)
     done = latlab("diagnose", "--stage", "writer", "-o", str(run), "--", sys.executable, str(app), "1500")
 
     assert done.returncode in (ExitCode.OK, ExitCode.NOT_TRUSTWORTHY), done.stderr
-    answer = json.loads(latlab("show", "--json", str(run)).stdout)
+    return run, done.stdout, json.loads(latlab("show", "--json", str(run)).stdout)
+
+
+@pytest.mark.side_by_side
+def test_a_stage_whose_component_is_not_known_is_forecast_by_a_model(
+    modelled: tuple[Path, str, dict[str, Any]],
+) -> None:
+    (forecast,) = modelled[2]["forecasts"]
+    assert (forecast["method"], forecast["stage"]) == ("model", "writer")
+    assert forecast["kind"] in ("total", "limited", "open")
+    assert forecast["sentence"].startswith("by a model, making `writer` 20 % faster would take")
+    assert forecast["points"][0]["rate_hz"]["value"] > 1.1 * forecast["baseline"]["rate_hz"]["value"]
+
+
+@pytest.mark.side_by_side
+def test_text_json_and_page_tell_the_same_numbers(modelled: tuple[Path, str, dict[str, Any]]) -> None:
+    run, text, answer = modelled
     inline = re.sub(r"</?(a|abbr|b|code|em|i|span|strong)\b[^>]*>", "", (run / "report.html").read_text())
     page = re.sub(r"<[^>]*>", " ", inline)
-    told = {"text": _plain(done.stdout), "page": _plain(html.unescape(page))}
+    told = {"text": _plain(text), "page": _plain(html.unescape(page))}
     total, parts = answer["budget"]["total_ns"], answer["budget"]["parts"]
     rows = [
         f"{part['kind']} {part['where']} {duration(part['ns'])} {share(part['ns'] / total)}"
@@ -266,7 +269,7 @@ def test_text_json_and_page_tell_the_same_numbers(tmp_path: Path) -> None:
     said = [answer["sentence"], forecast["sentence"][1:], *answer["evidence"], *answer["distrust"], *rows]
     (service,) = [part["ns"] for part in parts if (part["kind"], part["where"]) == ("service", "writer")]
     assert service == pytest.approx(forecast["service_ns"], rel=0.05)
-    missing = {(where, one) for one in said for where, text in told.items() if _plain(one) not in text}
+    missing = {(where, one) for one in said for where, words in told.items() if _plain(one) not in words}
     assert missing == set()
 
 

@@ -65,6 +65,7 @@ def test_a_planted_disturber_is_found_and_named() -> None:
     assert document["attributed"] > 0.5
 
 
+@pytest.mark.side_by_side
 def test_without_tracing_it_is_said_that_gaps_have_no_sources() -> None:
     done = latlab("--cpus", str(CPU), "-r", "0.1", "--no-trace", "--json")
     document = json.loads(done.stdout)
@@ -72,6 +73,7 @@ def test_without_tracing_it_is_said_that_gaps_have_no_sources() -> None:
     assert any("not joined" in text for text in document["warnings"])
 
 
+@pytest.mark.side_by_side
 def test_the_classic_view_has_the_originals_size_and_its_outlier_file(tmp_path: Path) -> None:
     out = tmp_path / "outliers"
     done = latlab("--classic", "-r", "1", "-f", str(out), "-o", "100")
@@ -109,12 +111,14 @@ def test_what_can_not_be_done_is_said_in_one_line(arguments: list[str], code: in
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.side_by_side
 def test_an_export_that_can_not_be_written_does_not_take_the_result_with_it() -> None:
     done = latlab("--cpus", str(CPU), "-r", "0.1", "--json", "--html", "/proc/page.html", code=2)
     assert json.loads(done.stdout)["cores"][0]["deltas"] > 0
     assert "/proc/page.html: can't be written" in done.stderr
 
 
+@pytest.mark.side_by_side
 def test_a_refused_core_does_not_lose_the_others() -> None:
     done = latlab("--cpus", f"{CPU},4095", "-r", "0.1", "--json")
     document = json.loads(done.stdout)
@@ -122,6 +126,7 @@ def test_a_refused_core_does_not_lose_the_others() -> None:
     assert any("CPU 4095 was refused" in text for text in document["warnings"])
 
 
+@pytest.mark.side_by_side
 def test_runs_are_recorded_merged_and_compared(tmp_path: Path) -> None:
     first, both = tmp_path / "a", tmp_path / "both"
     latlab("--cpus", str(CPU), "-r", "0.2", "--output", str(first), "--json")
@@ -133,6 +138,7 @@ def test_runs_are_recorded_merged_and_compared(tmp_path: Path) -> None:
     assert {change["verdict"] for change in same["changes"]} == {"no change"}
 
 
+@pytest.mark.side_by_side
 def test_every_export_is_written(tmp_path: Path) -> None:
     names = ("html", "hlog", "hgrm", "cyclictest", "sysjitter")
     options = [word for name in names for word in (f"--{name}", str(tmp_path / name))]
@@ -143,12 +149,14 @@ def test_every_export_is_written(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "cyclictest").read_text())["num_threads"] == 1
 
 
+@pytest.mark.side_by_side
 def test_a_study_measures_each_condition_in_a_random_order() -> None:
     document = json.loads(latlab("study", "--cpus", str(CPU), "-r", "0.05", "--rounds", "1", "--json").stdout)
     names = {row["condition"] for row in document["runs"]}
     assert names == {f"CPU {CPU}", "thread slept before", "four times as long", "SCHED_FIFO"}
 
 
+@pytest.mark.side_by_side
 def test_a_beat_in_a_file_is_found(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_text("".join(f"{k * 10.0 + 1},{5}\n" for k in range(300)))
@@ -166,6 +174,7 @@ def test_a_task_is_shown_beside_the_machine() -> None:
     assert "task: time:time" in latlab("--cpus", str(CPU), "--task", "time:time", "-r", "0.1").stdout
 
 
+@pytest.mark.side_by_side
 def test_an_interrupt_keeps_what_was_measured() -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "latlab", "jitter", "--cpus", str(CPU), "-r", "60", "--json", "--no-trace"],
@@ -185,6 +194,7 @@ def test_an_interrupt_keeps_what_was_measured() -> None:
     assert "stopped by the user" in stderr
 
 
+@pytest.mark.side_by_side
 def test_live_prints_a_document_a_run_until_it_is_interrupted() -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "latlab", "jitter", "--cpus", str(CPU), "-r", "0.1", "--live", "--json"],

@@ -58,6 +58,7 @@ WAYS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.side_by_side
 @pytest.mark.parametrize(("name", "more"), WAYS)
 def test_every_message_comes_once_and_in_order(name: str, more: dict[str, Any]) -> None:
     measurement = measure(Settings(name, **{"messages": 1000, "timeout_s": 30.0, **more}))
@@ -105,6 +106,7 @@ def test_no_key_is_left_in_a_server() -> None:
             assert line.recv(64) == b":0\r\n"
 
 
+@pytest.mark.side_by_side
 @pytest.mark.parametrize(
     ("number", "said"), [(signal.SIGKILL, "the broker was killed"), (signal.SIGSTOP, "the broker is stopped")]
 )

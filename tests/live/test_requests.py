@@ -178,6 +178,7 @@ while True:
 """
 
 
+@pytest.mark.side_by_side
 def test_every_request_of_pipelined_batches_is_counted(tmp_path: Path) -> None:
     skip_without_bpf()
     process = subprocess.Popen([sys.executable, "-c", BATCHES], stdout=subprocess.PIPE, text=True)
@@ -249,6 +250,7 @@ while True:
 """
 
 
+@pytest.mark.side_by_side
 def test_a_server_with_a_process_for_each_connection_shows_every_request() -> None:
     skip_without_bpf()
     asked = []
@@ -294,6 +296,7 @@ def test_a_stall_at_the_end_of_a_recording_is_seen(tmp_path: Path) -> None:
     assert "max_ns" in found["at_least"]
 
 
+@pytest.mark.side_by_side
 def test_the_server_lives_on_when_the_recorder_is_killed(tmp_path: Path) -> None:
     skip_without_bpf()
     with server("plain") as (process, port):
@@ -309,6 +312,7 @@ def test_the_server_lives_on_when_the_recorder_is_killed(tmp_path: Path) -> None
         assert len(clients.times) > answered
 
 
+@pytest.mark.side_by_side
 def test_of_a_server_that_ends_what_was_measured_is_told(tmp_path: Path) -> None:
     skip_without_bpf()
     with server("plain") as (process, port), socket.create_connection(("127.0.0.1", port)) as connection:
@@ -380,6 +384,7 @@ def test_what_sleeps_in_an_event_loop_that_serves_others_waits_for_a_timer() -> 
     assert (found["parts"][0]["kind"], found["answer"]["kind"]) == ("timer", "timer")
 
 
+@pytest.mark.side_by_side
 def test_a_wrong_call_is_one_line(tmp_path: Path) -> None:
     assert latlab("record").returncode == 2
     done = latlab("show", str(tmp_path))

@@ -64,6 +64,7 @@ def test_a_played_capture_keeps_the_budgets_and_the_order(captured: Path) -> Non
     assert stubs.compare(timeline, played).missing == ()
 
 
+@pytest.mark.side_by_side
 @pytest.mark.rights
 def test_an_emitted_c_program_compiles_and_ends(captured: Path, tmp_path: Path) -> None:
     source = tmp_path / "emitted.cpp"
@@ -151,6 +152,7 @@ def test_a_process_that_outlives_the_program_is_named_or_followed(tmp_path: Path
     assert whole.total_ns > 300_000_000
 
 
+@pytest.mark.side_by_side
 def test_without_tracing_rights_capture_says_so_in_one_line(tmp_path: Path) -> None:
     # Root without its capabilities: a user who may not trace, and can read every file that this needs.
     script = (

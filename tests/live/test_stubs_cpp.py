@@ -168,6 +168,11 @@ def compile_in(folder: Path, source: str) -> Path:
     return folder / "main"
 
 
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_in(tmp_path_factory.mktemp("system"), SYSTEM)
+
+
 def require_castxml() -> None:
     if shutil.which("castxml", path=str(Path(sys.executable).parent)) is None and not shutil.which("castxml"):
         pytest.skip("castxml is not installed")
@@ -240,23 +245,24 @@ def test_what_no_serialisation_can_know_is_marked_and_the_rest_comes_back(
         assert "struct Serial<" in capsys.readouterr().out
 
 
-def test_a_component_of_a_c_program_is_studied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    program = compile_in(tmp_path, SYSTEM)
+def test_a_component_of_a_c_program_is_studied(
+    system: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "study.toml").write_text('component = "work"\nkind = "c++"\nseconds = 4\n')
     with pytest.raises(SystemExit) as left:
-        main(["stubs", "study", str(tmp_path / "study.toml"), "--json", "--", str(program)])
+        main(["stubs", "study", str(tmp_path / "study.toml"), "--json", "--", str(system)])
     result = json.loads(capsys.readouterr().out)
     assert result["calls"] == 5
     require_trusted(left.value.code, result)
     assert result["curve"][-1]["gain"] > 0.2
 
 
-def test_a_stubs_calls_are_measured_as_the_components_are(tmp_path: Path) -> None:
-    program = compile_in(tmp_path, SYSTEM)
+def test_a_stubs_calls_are_measured_as_the_components_are(system: Path, tmp_path: Path) -> None:
     (tmp_path / "scratch").mkdir()
-    require_as_asked(Lab([str(program)], StudyPlan("work", kind="c++"), tmp_path / "scratch"))
+    require_as_asked(Lab([str(system)], StudyPlan("work", kind="c++"), tmp_path / "scratch"))
 
 
+@pytest.mark.side_by_side
 def test_the_first_calls_begin_splits_a_run_of_several_threads(tmp_path: Path) -> None:
     whole = SYSTEM.replace("int main", "int calls").replace("#include", "#include <thread>\n#include")
     several = "int main() { std::thread one(calls), other(calls); one.join(); other.join(); }\n"
@@ -317,6 +323,11 @@ int main() {
 """
 
 
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_in(tmp_path_factory.mktemp("several"), SEVERAL)
+
+
 def one_of_several(program: Path, name: str, folder: Path) -> list[float]:
     """The typical busy time of each measured thread's calls, in us; and its stub must leave the sum alone."""
     folder.mkdir()
@@ -332,24 +343,24 @@ def one_of_several(program: Path, name: str, folder: Path) -> list[float]:
     ("name", "us"),
     [("parse", 500), ("book", 2000), ("first", 300), ("second", 600), ("made a", 500), ("made b", 500)],
 )
-def test_components_of_one_type_of_callable_have_a_plan_each(name: str, us: float, tmp_path: Path) -> None:
-    program = compile_in(tmp_path, SEVERAL)
-    (found,) = one_of_several(program, name, tmp_path / "a b")
+def test_components_of_one_type_of_callable_have_a_plan_each(
+    several: Path, name: str, us: float, tmp_path: Path
+) -> None:
+    (found,) = one_of_several(several, name, tmp_path / "a b")
     assert us * 0.95 < found < us * 1.3
 
 
 @pytest.mark.side_by_side
 @pytest.mark.parametrize("name", ["over", "over double", "twice int", "twice double", "same"])
 def test_overloads_and_templates_are_recorded_and_replayed_each_by_its_name(
-    name: str, tmp_path: Path
+    several: Path, name: str, tmp_path: Path
 ) -> None:
-    assert len(one_of_several(compile_in(tmp_path, SEVERAL), name, tmp_path / "lab")) == 1
+    assert len(one_of_several(several, name, tmp_path / "lab")) == 1
 
 
-def test_a_name_at_two_places_can_be_studied_by_its_place(tmp_path: Path) -> None:
-    program = compile_in(tmp_path, SEVERAL)
+def test_a_name_at_two_places_can_be_studied_by_its_place(several: Path, tmp_path: Path) -> None:
     line = SEVERAL[: SEVERAL.index("spin(700)")].count("\n") + 1
-    (found,) = one_of_several(program, f"same@main.cpp:{line}", tmp_path / "lab")
+    (found,) = one_of_several(several, f"same@main.cpp:{line}", tmp_path / "lab")
     assert 650 < found < 950
 
 
@@ -420,6 +431,7 @@ int main() {
 """
 
 
+@pytest.mark.side_by_side
 def test_threads_are_the_same_whichever_of_them_calls_first(tmp_path: Path) -> None:
     program = compile_in(tmp_path, SIDES)
     counts = []
@@ -443,11 +455,10 @@ def test_threads_are_the_same_whichever_of_them_calls_first(tmp_path: Path) -> N
 
 
 @pytest.mark.side_by_side
-def test_a_plan_of_another_version_is_refused_and_not_ignored(tmp_path: Path) -> None:
-    program = compile_in(tmp_path, SYSTEM)
+def test_a_plan_of_another_version_is_refused_and_not_ignored(system: Path, tmp_path: Path) -> None:
     (tmp_path / "plan").write_text("latlab-stubs-plan 2\nmeasure 1.0 0 - /tmp work\n")
     environment = {**os.environ, "LATLAB_STUBS_PLAN": str(tmp_path / "plan")}
-    done = subprocess.run([str(program)], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run([str(system)], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "is a plan of another version ('latlab-stubs-plan 2'" in done.stderr
 

@@ -93,6 +93,7 @@ def test_every_verb_is_played_and_each_thread_gets_its_budget(every_verb: Path, 
     assert played.thread(1).end_ns <= played.total_ns
 
 
+@pytest.mark.side_by_side
 def test_every_verb_is_emitted_as_c_that_builds_and_ends(every_verb: Path, tmp_path: Path) -> None:
     source, program = tmp_path / "emitted.cpp", tmp_path / "emitted"
     source.write_text(stubs.emit(stubs.load_actions(every_verb), "c++"))

@@ -156,6 +156,7 @@ def test_processes_that_take_tasks_from_a_queue_are_told_by_their_arguments(
     assert recorded_and_replayed(tmp_path, *named) == f"{[i * i for i in range(24)]}\n"
 
 
+@pytest.mark.side_by_side
 def test_a_replay_of_another_program_is_told_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "work.py").write_text(WORK)
     (tmp_path / "app.py").write_text("import work\nprint(work.step(1))\n")
@@ -169,6 +170,7 @@ def test_a_replay_of_another_program_is_told_in_one_line(tmp_path: Path) -> None
     assert "work:step: called more often than it was recorded (1 times)" in done.stderr
 
 
+@pytest.mark.side_by_side
 def test_what_a_child_calls_that_leaves_by_exit_is_kept(tmp_path: Path) -> None:
     (tmp_path / "work.py").write_text(WORK)
     (tmp_path / "app.py").write_text(LEFT.format(end="os._exit(0)"))
@@ -192,6 +194,7 @@ def test_a_signal_that_comes_just_before_a_wait_ends_the_wait() -> None:
     assert done.returncode == 7
 
 
+@pytest.mark.side_by_side
 def test_children_that_are_killed_are_what_is_told(tmp_path: Path) -> None:
     (tmp_path / "work.py").write_text(WORK)
     (tmp_path / "app.py").write_text(LEFT.format(end="os.kill(os.getpid(), 9)"))
@@ -200,10 +203,11 @@ def test_children_that_are_killed_are_what_is_told(tmp_path: Path) -> None:
     assert "3 of 4 processes that import 'work:step' were killed" in done.stderr
 
 
+@pytest.mark.side_by_side
 @pytest.mark.parametrize("kind", ["Pool.map", "ThreadPoolExecutor"])
 def test_a_component_in_a_pool_is_studied(kind: str, tmp_path: Path) -> None:
     command = planted(tmp_path, kind)
-    (tmp_path / "study.toml").write_text('component = "work:step"\nseconds = 8\n')
+    (tmp_path / "study.toml").write_text('component = "work:step"\nseconds = 60\nrounds = 4\n')
     done = stubs(tmp_path, "study", "study.toml", "--json", "--", *command)
     assert done.returncode in (0, 3), done.stderr
     assert json.loads(done.stdout)["calls"] == 24

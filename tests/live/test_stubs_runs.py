@@ -37,6 +37,7 @@ def lab(folder: Path, app: str, work: str = WORK) -> runner.Lab:
     return runner.Lab([sys.executable, "app.py"], StudyPlan("work:step"), folder / "lab")
 
 
+@pytest.mark.side_by_side
 def test_a_run_that_fails_among_several_is_repeated_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,6 +49,7 @@ def test_a_run_that_fails_among_several_is_repeated_and_counted(
     assert "exit code 7" in runs.failed[0]
 
 
+@pytest.mark.side_by_side
 def test_a_command_that_fails_each_time_it_is_tried_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,6 +78,7 @@ def test_a_component_that_others_wait_for_does_not_hang_the_study(
         runs.run("flat")
 
 
+@pytest.mark.side_by_side
 def test_a_place_that_cannot_be_written_is_refused_before_a_study(tmp_path: Path) -> None:
     require_place(tmp_path / "new" / "folder")
     assert not (tmp_path / "new").exists()
@@ -83,6 +86,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_a_study(tmp_path: Path
         require_place("/proc/no/such")
 
 
+@pytest.mark.side_by_side
 def test_a_dry_run_tells_calls_determinism_state_and_time(tmp_path: Path) -> None:
     (tmp_path / "work.py").write_text(
         "class C:\n n = 0\n def step(self, i):\n  self.n += i\n  return self.n\n"

@@ -32,6 +32,10 @@ def of_work(capsys: pytest.CaptureFixture[str], command: str, *options: str) -> 
     return run(capsys, command, "--component", "work:cus", *options, "--", sys.executable, "app.py")
 
 
+# As many rounds as say anything, in whatever time a busy machine takes for them.
+FEW = "seconds = 60\nrounds = 4\n"
+
+
 def require_trusted(code: int, result: dict[str, Any]) -> None:
     """Skip what rests on the figures where latlab says itself that they can't be trusted, and why."""
     if code == 3:
@@ -48,6 +52,7 @@ def test_a_first_run_that_is_held_up_is_no_reason_to_refuse(
     assert code in (0, 3), err
 
 
+@pytest.mark.side_by_side
 def test_a_page_that_cannot_be_written_is_refused_before_the_study(
     system: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -61,6 +66,7 @@ def test_a_page_that_cannot_be_written_is_refused_before_the_study(
     assert not (system / "ran").exists()
 
 
+@pytest.mark.side_by_side
 def test_a_program_that_fails_now_and_then_is_studied(
     system: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -70,6 +76,7 @@ def test_a_program_that_fails_now_and_then_is_studied(
         "number = os.path.getsize('runs')\nfail = number > 2 and number % 8 in (3, 4)\n"
     )
     (system / "app.py").write_text(failing + (system / "app.py").read_text() + "sys.exit(fail)\n")
+    (system / "study.toml").write_text('component = "work:cus"\n' + FEW)
     code, out, err = run(capsys, "study", "study.toml", "--json", "--", sys.executable, "app.py")
     assert code in (0, 3), err
     assert any("fail" in one for one in json.loads(out)["warnings"])
@@ -100,15 +107,17 @@ def test_a_system_that_is_nothing_but_its_component_is_a_total_bottleneck(
     assert result["class"] in ("total", "limited")
 
 
+@pytest.mark.side_by_side
 def test_a_component_that_is_never_called_is_one_line(
     system: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (system / "study.toml").write_text('component = "json:dumps"\nseconds = 1\n')
+    (system / "study.toml").write_text('component = "json:dumps"\n' + FEW)
     code, _, err = run(capsys, "study", "study.toml", "--", sys.executable, "app.py")
     assert code == 2
     assert "never called" in err.splitlines()[-1]
 
 
+@pytest.mark.side_by_side
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -128,8 +137,9 @@ def test_a_bad_study_file_is_refused_with_its_place(
     assert says.replace("\\", "") in err
 
 
+@pytest.mark.side_by_side
 def test_a_command_is_a_component_too(system: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (system / "study.toml").write_text('component = "sort"\nkind = "command"\nseconds = 2\n')
+    (system / "study.toml").write_text('component = "sort"\nkind = "command"\n' + FEW)
     code, out, _ = run(
         capsys, "study", "study.toml", "--json", "--", "sh", "-c", "seq 20000 | sort -R > a; test -s a"
     )
@@ -174,6 +184,7 @@ def test_a_component_beside_a_longer_wait_buys_nothing(capsys: pytest.CaptureFix
     assert max(point["gain"] for point in result["curve"]) < 0.1
 
 
+@pytest.mark.side_by_side
 def test_recording_from_outside_and_decoding_shows_every_call(
     system: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -188,6 +199,7 @@ def test_recording_from_outside_and_decoding_shows_every_call(
     assert lines[4].endswith(f";{value}")
 
 
+@pytest.mark.side_by_side
 def test_a_component_that_is_not_deterministic_is_named(
     system: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -198,25 +210,27 @@ def test_a_component_that_is_not_deterministic_is_named(
     assert "work:cus is not deterministic" in out
 
 
+@pytest.mark.side_by_side
 def test_a_deterministic_component_passes_and_its_study_says_validated(
     system: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, _ = of_work(capsys, "validate", "-o", "valid.json")
     assert code == 0
     assert "passes with the stub" in out
-    (system / "study.toml").write_text('component = "work:cus"\nseconds = 2\nvalidation = "valid.json"\n')
+    (system / "study.toml").write_text('component = "work:cus"\nvalidation = "valid.json"\n' + FEW)
     arguments = ("study", "study.toml", "--json", "--html", "page.html", "--", sys.executable, "app.py")
     _, out, _ = run(capsys, *arguments)
     assert json.loads(out)["validated"] is True
     assert "work:cus" in (system / "page.html").read_text()
 
 
+@pytest.mark.side_by_side
 def test_a_validation_of_code_that_has_changed_counts_no_more(
     system: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     of_work(capsys, "validate", "-o", "valid.json")
     (system / "work.py").write_text(WORK + "\n# changed\n")
-    (system / "study.toml").write_text('component = "work:cus"\nseconds = 2\nvalidation = "valid.json"\n')
+    (system / "study.toml").write_text('component = "work:cus"\nvalidation = "valid.json"\n' + FEW)
     _, out, _ = run(capsys, "study", "study.toml", "--json", "--", sys.executable, "app.py")
     result = json.loads(out)
     assert result["validated"] is False
@@ -253,17 +267,19 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.side_by_side
 @pytest.mark.parametrize(("text", "calls"), [(POOL, 12), (WORKERS, 3)], ids=["pool", "processes"])
 def test_threads_and_processes_are_followed(
     system: Path, capsys: pytest.CaptureFixture[str], text: str, calls: int
 ) -> None:
     (system / "app.py").write_text(text)
-    (system / "study.toml").write_text('component = "work:cus"\nseconds = 2\nrounds = 4\n')
+    (system / "study.toml").write_text('component = "work:cus"\n' + FEW)
     code, out, err = run(capsys, "study", "study.toml", "--json", "--", sys.executable, "app.py")
     assert code in (0, 3), err
     assert json.loads(out)["calls"] == calls
 
 
+@pytest.mark.side_by_side
 def test_a_system_that_does_not_do_the_same_each_time_is_one_line(
     system: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
