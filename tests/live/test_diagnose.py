@@ -226,35 +226,19 @@ def test_a_diagnosis_is_printed_again_from_its_recording(tmp_path: Path) -> None
     assert again["sentence"].split() == said.split()[: len(again["sentence"].split())]
 
 
-@pytest.fixture(scope="module")
-def modelled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, dict[str, Any]]:
-    """A diagnosis of an application whose components are not known: its folder, text and answer."""
-    folder = tmp_path_factory.mktemp("modelled")
-    app, run = folder / "app.py", folder / "run"
+@pytest.mark.side_by_side
+def test_a_stage_of_an_unknown_component_is_forecast_by_a_model_alike_in_text_json_and_page(
+    tmp_path: Path,
+) -> None:
+    app, run = tmp_path / "app.py", tmp_path / "run"
     app.write_text(APP)
     done = latlab("diagnose", "--stage", "writer", "-o", str(run), "--", sys.executable, str(app), "1500")
 
     assert done.returncode in (ExitCode.OK, ExitCode.NOT_TRUSTWORTHY), done.stderr
-    return run, done.stdout, json.loads(latlab("show", "--json", str(run)).stdout)
-
-
-@pytest.mark.side_by_side
-def test_a_stage_whose_component_is_not_known_is_forecast_by_a_model(
-    modelled: tuple[Path, str, dict[str, Any]],
-) -> None:
-    (forecast,) = modelled[2]["forecasts"]
-    assert (forecast["method"], forecast["stage"]) == ("model", "writer")
-    assert forecast["kind"] in ("total", "limited", "open")
-    assert forecast["sentence"].startswith("by a model, making `writer` 20 % faster would take")
-    assert forecast["points"][0]["rate_hz"]["value"] > 1.1 * forecast["baseline"]["rate_hz"]["value"]
-
-
-@pytest.mark.side_by_side
-def test_text_json_and_page_tell_the_same_numbers(modelled: tuple[Path, str, dict[str, Any]]) -> None:
-    run, text, answer = modelled
+    answer = json.loads(latlab("show", "--json", str(run)).stdout)
     inline = re.sub(r"</?(a|abbr|b|code|em|i|span|strong)\b[^>]*>", "", (run / "report.html").read_text())
     page = re.sub(r"<[^>]*>", " ", inline)
-    told = {"text": _plain(text), "page": _plain(html.unescape(page))}
+    told = {"text": _plain(done.stdout), "page": _plain(html.unescape(page))}
     total, parts = answer["budget"]["total_ns"], answer["budget"]["parts"]
     rows = [
         f"{part['kind']} {part['where']} {duration(part['ns'])} {share(part['ns'] / total)}"
@@ -262,6 +246,10 @@ def test_text_json_and_page_tell_the_same_numbers(modelled: tuple[Path, str, dic
         if part["ns"] > 0
     ]
     (forecast,) = answer["forecasts"]
+    assert (forecast["method"], forecast["stage"]) == ("model", "writer")
+    assert forecast["kind"] in ("total", "limited", "open")
+    assert forecast["sentence"].startswith("by a model, making `writer` 20 % faster would take")
+    assert forecast["points"][0]["rate_hz"]["value"] > 1.1 * forecast["baseline"]["rate_hz"]["value"]
     for point in (forecast["baseline"], *forecast["points"]):
         name = "as it is" if point["speedup"] is None else f"{share(point['speedup'], digits=0)} faster"
         bound = "≥ " if forecast["kind"] == "open" else ""
@@ -269,7 +257,7 @@ def test_text_json_and_page_tell_the_same_numbers(modelled: tuple[Path, str, dic
     said = [answer["sentence"], forecast["sentence"][1:], *answer["evidence"], *answer["distrust"], *rows]
     (service,) = [part["ns"] for part in parts if (part["kind"], part["where"]) == ("service", "writer")]
     assert service == pytest.approx(forecast["service_ns"], rel=0.05)
-    missing = {(where, one) for one in said for where, words in told.items() if _plain(one) not in words}
+    missing = {(where, one) for one in said for where, text in told.items() if _plain(one) not in text}
     assert missing == set()
 
 
