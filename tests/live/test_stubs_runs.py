@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,20 +30,27 @@ thread.join()
 """
 
 
-def lab(folder: Path, app: str, work: str = WORK) -> runner.Lab:
-    (folder / "work.py").write_text(work)
-    (folder / "app.py").write_text(app)
-    (folder / "count").write_text("")
-    (folder / "lab").mkdir()
-    return runner.Lab([sys.executable, "app.py"], StudyPlan("work:step"), folder / "lab")
+Lab = Callable[..., runner.Lab]
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """Of a program and what it works with, in a folder of their own."""
+
+    def made(app: str, work: str = WORK) -> runner.Lab:
+        (tmp_path / "work.py").write_text(work)
+        (tmp_path / "app.py").write_text(app)
+        (tmp_path / "count").write_text("")
+        (tmp_path / "lab").mkdir()
+        return runner.Lab([sys.executable, "app.py"], StudyPlan("work:step"), tmp_path / "lab")
+
+    monkeypatch.chdir(tmp_path)
+    return made
 
 
 @pytest.mark.side_by_side
-def test_a_run_that_fails_among_several_is_repeated_and_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    runs = lab(tmp_path, FAILS.replace("FAILING", "(4,)"))
+def test_a_run_that_fails_among_several_is_repeated_and_counted(lab: Lab) -> None:
+    runs = lab(FAILS.replace("FAILING", "(4,)"))
     for _ in range(6):
         runs.run("original")
     assert (len(runs.runs), len(runs.failed)) == (6, 1)
@@ -50,11 +58,8 @@ def test_a_run_that_fails_among_several_is_repeated_and_counted(
 
 
 @pytest.mark.side_by_side
-def test_a_command_that_fails_each_time_it_is_tried_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    runs = lab(tmp_path, FAILS.replace("FAILING", "(0, 1, 5, 6, 7, 8, 9)"))
+def test_a_command_that_fails_each_time_it_is_tried_is_refused(lab: Lab) -> None:
+    runs = lab(FAILS.replace("FAILING", "(0, 1, 5, 6, 7, 8, 9)"))
     with pytest.raises(LatlabError, match="exit code 7"):
         runs.run("original")
     for _ in range(3):
@@ -64,14 +69,11 @@ def test_a_command_that_fails_each_time_it_is_tried_is_refused(
 
 
 def test_a_component_that_others_wait_for_does_not_hang_the_study(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(runner, "_LEAST_LIMIT_S", 3.0)
     monkeypatch.setattr(runner, "_LIMIT", 1.0)
-    runs = lab(
-        tmp_path, WAITS, "import threading\ndone = threading.Event()\ndef step(i): done.set(); return i\n"
-    )
+    runs = lab(WAITS, "import threading\ndone = threading.Event()\ndef step(i): done.set(); return i\n")
     runs.run("original")
     runs.run("record")
     with pytest.raises(LatlabError, match="did not end within"):
