@@ -163,6 +163,16 @@ def test_a_tail_that_cannot_be_told_is_said_to_be_open_and_never_called_equivale
     assert "p99 within" not in result.why
 
 
+def test_a_tail_is_called_different_only_where_it_surely_moved_by_more_than_is_looked_for() -> None:
+    small, _ = judged(0.0, 0.13, tail_noise=0.1)  # surely more than 0, and not surely more than 10 %
+    assert small.verdict is Ruling.EQUIVALENT
+    assert "inconclusive for the p99 (told to +" in small.why
+    large, by = judged(0.0, 0.3, tail_noise=0.1)
+    assert (large.verdict, by) == (Ruling.SLOWER, "p99")
+    faster, by = judged(0.0, -0.3, tail_noise=0.1)
+    assert (faster.verdict, by) == (Ruling.FASTER, "p99")
+
+
 def test_a_declared_tail_that_cannot_be_told_leaves_the_verdict_open() -> None:
     result, by = judged(0.0, 0.0, tail_noise=0.5, over=("typical", "mean", "tail"))
     assert (result.verdict, by) == (Ruling.INCONCLUSIVE, "p99")

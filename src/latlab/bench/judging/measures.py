@@ -40,7 +40,8 @@ _TAILS = ((0.999, 5000), (0.99, 500), (0.9, 50))
 # Within these the typical time and the mean count as equivalent where no effect was declared and the machine
 # can't tell less: they need an estimate of less than half of them, the whole budget, and are said.
 DEFAULT_STEPS = (0.02, 0.05)
-# A tail is made by few operations. Less than this is not looked for, and what isn't told within it is open.
+# A tail is made by few operations, and where code lies moves it more than the rest. Less than this is not
+# looked for: what isn't told within it is open, and a difference is surely more.
 TAIL_MARGIN = 0.1
 # What a verdict is over by default. A tail that changed is found, too; one that can't be told leaves the
 # verdict on the others as it is, and is said to be open.
@@ -138,7 +139,12 @@ def judge_measures(
             paired.judge, ratios, smallest_effect=margin, block_pairs=block_pairs, noises=noises
         )
         result = whole = judged(alpha=alpha * part)
-        if result.verdict is Ruling.INCONCLUSIVE and part < 1:
+        if index and name != "mean" and result.verdict in (Ruling.SLOWER, Ruling.FASTER):
+            if not _beyond(result, margin):
+                result = whole = dataclasses.replace(
+                    result, verdict=Ruling.INCONCLUSIVE, needed_pairs=2 * result.pairs
+                )
+        elif result.verdict is Ruling.INCONCLUSIVE and part < 1:
             whole = dataclasses.replace(judged(alpha=alpha), p_value=result.p_value)
         # Commands have one time a process, so that their mean is looked at here alone.
         at_least = abs(math.expm1(pooled)) if name == "mean" or len(names) == 1 else 0.0
@@ -155,6 +161,13 @@ def judge_measures(
             result = widened if widened.verdict is Ruling.EQUIVALENT else result
         out.append(Measure(name, result))
     return tuple(out)
+
+
+def _beyond(result: PairedResult, margin: float) -> bool:
+    """Whether a difference is surely one that matters."""
+    low, high = result.interval
+    bound = math.log1p(margin)
+    return (low is not None and math.log1p(low) >= bound) or (high is not None and math.log1p(high) <= -bound)
 
 
 def _widened(result: PairedResult, steps: Sequence[float]) -> PairedResult:
