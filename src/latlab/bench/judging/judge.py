@@ -143,6 +143,7 @@ def judge_pairs(
         block_pairs=block_pairs,
         final=True,
         pooled=pooled_mean(pairs),
+        one_build=one_build,
     )
     result, decided_by = combined(judged, alpha=alpha, declared=over)
     warnings: list[str] = []

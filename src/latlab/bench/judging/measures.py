@@ -43,6 +43,9 @@ DEFAULT_STEPS = (0.02, 0.05)
 # A tail is made by few operations, and where code lies moves it more than the rest. Less than this is not
 # looked for: what isn't told within it is open, and a difference is surely more.
 TAIL_MARGIN = 0.1
+# Where its code happens to lie moves a build by as much without a change: a difference of two single builds
+# is surely more.
+PLACEMENT = 0.01
 # What a verdict is over by default. A tail that changed is found, too; one that can't be told leaves the
 # verdict on the others as it is, and is said to be open.
 DECLARED = ("typical", "mean")
@@ -110,6 +113,7 @@ def judge_measures(
     block_pairs: int,
     final: bool,
     pooled: float = 0.0,
+    one_build: bool = False,
 ) -> tuple[Measure, ...]:
     """Judge each measure by itself: whether it differs at its part of the level, whether it is equivalent at
     all of it.
@@ -127,6 +131,7 @@ def judge_measures(
         block_pairs: as in `paired.interleaving`.
         final: whether the budget is over, so that the wider margins count.
         pooled: of `pooled_mean`: where it lies outside a margin, the mean isn't equivalent within it.
+        one_build: whether each side is one build of compiled code, whose placement moves times by itself.
     """
     ratios, noises = paired.arrays(differences)
     out = []
@@ -139,11 +144,14 @@ def judge_measures(
             paired.judge, ratios, smallest_effect=margin, block_pairs=block_pairs, noises=noises
         )
         result = whole = judged(alpha=alpha * part)
-        if index and name != "mean" and result.verdict in (Ruling.SLOWER, Ruling.FASTER):
-            if not _beyond(result, margin):
-                result = whole = dataclasses.replace(
-                    result, verdict=Ruling.INCONCLUSIVE, needed_pairs=2 * result.pairs
-                )
+        tail = index > 0 and name != "mean"
+        sure = margin if tail else max(margin, PLACEMENT) if one_build else 0.0
+        small = result.verdict in (Ruling.SLOWER, Ruling.FASTER) and not _beyond(result, sure)
+        if small:
+            why = result.why if tail else said(VerdictSaid.ONE_PLACEMENT, margin=sure)
+            result = whole = dataclasses.replace(
+                result, verdict=Ruling.INCONCLUSIVE, why=why, needed_pairs=2 * result.pairs
+            )
         elif result.verdict is Ruling.INCONCLUSIVE and part < 1:
             whole = dataclasses.replace(judged(alpha=alpha), p_value=result.p_value)
         # Commands have one time a process, so that their mean is looked at here alone.
@@ -155,7 +163,8 @@ def judge_measures(
                 result = whole = dataclasses.replace(
                     whole, verdict=Ruling.INCONCLUSIVE, why=rare, needed_pairs=2 * whole.pairs
                 )
-        if final and not declared and result.verdict is Ruling.INCONCLUSIVE and name in DECLARED:
+        undecided = result.verdict is Ruling.INCONCLUSIVE and not small
+        if final and not declared and undecided and name in DECLARED:
             steps = [step for step in DEFAULT_STEPS if step > max(margin, at_least)]
             widened = _widened(whole, steps)
             result = widened if widened.verdict is Ruling.EQUIVALENT else result
@@ -164,7 +173,7 @@ def judge_measures(
 
 
 def _beyond(result: PairedResult, margin: float) -> bool:
-    """Whether a difference is surely one that matters."""
+    """Whether a difference is surely more than a margin."""
     low, high = result.interval
     bound = math.log1p(margin)
     return (low is not None and math.log1p(low) >= bound) or (high is not None and math.log1p(high) <= -bound)

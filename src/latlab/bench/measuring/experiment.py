@@ -284,6 +284,7 @@ def _judging(one: _Prepared, asked: Asked) -> Callable[[Sequence[paired.Differen
             block_pairs=one.plan.block_pairs,
             final=final,
             pooled=pooled_mean(one.pairs),
+            one_build=one.one_build(asked),
         )
         return combined(measures, alpha=asked.alpha, declared=asked.over)[0]
 

@@ -48,6 +48,10 @@ class VerdictSaid(Kind):
 
     WITHIN = "the interval is within {margin:share2}"
     WITHIN_THIS_BUDGET = "the interval is within {margin:share0}; this budget can't tell less here"
+    ONE_PLACEMENT = (
+        "each side is one build, whose code placement alone can move times by {margin:share0}, and the "
+        "difference may be smaller; draw placements: --build CMD --padding"
+    )
     INTERLEAVE = "run them interleaved: latlab bench ab A B"
     TOO_FEW = (
         "{processes} processes a side are too few for a verdict, it takes {enough}; taken at face value B "

@@ -195,7 +195,7 @@ def run(
             break
         nearest = not unseen and nearest_s < sum(shares_s)
         if nearest:
-            index = max(wanting, key=lambda i: running[i].log_e)
+            index = max(wanting, key=lambda i: (running[i].log_e < now, running[i].log_e))
         else:
             index = unseen[0] if unseen else min(wanting, key=lambda i: shares_s[i])
         begin = clock()
