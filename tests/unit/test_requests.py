@@ -242,3 +242,15 @@ def test_what_a_connection_moves_without_being_read_is_read_when_it_arrives() ->
     assert find_requests(replace(moved, lives={})).pushed == 1
     pushed = find_requests(replace(moved, ready=transfers([], []).ready))
     assert (len(pushed.rows), pushed.pushed) == (0, 1)
+
+
+def test_a_connection_of_an_unknown_descriptor_is_served_by_a_process_that_only_serves() -> None:
+    given = transfers([(20, -5), (40, 5), (60, -3), (70, 5), (90, -3)], [15, 35, 65])
+    sent, received = (
+        {**one, "argument": np.full(len(one["time_ns"]), -1)} for one in (given.sent, given.received)
+    )
+    unknown = replace(given, sent=sent, received=received)
+    assert len(find_requests(unknown).rows) == 2
+    asks = {**unknown.descriptors, (10, 6): "socket:[2]"}
+    other = replace(unknown, descriptors=asks, ends={**unknown.ends, 2: ("127.0.0.1:4711", False)})
+    assert len(find_requests(other).rows) == 0  # what went out first may be a question

@@ -240,6 +240,17 @@ def _arrivals_of(transfers: Transfers) -> tuple[Array, Array, Array, Array, dict
     return sockets[~unix], times[~unix], tellers[~unix], own[~unix], by_own
 
 
+def _only_serves(transfers: Transfers, pid: int) -> bool:
+    """Whether all internet sockets that are known of a process are at ports on which somebody listens."""
+    inodes = [
+        int(match[1])
+        for (owner, _), link in transfers.descriptors.items()
+        if owner == pid and (match := re.fullmatch(r"socket:\[(\d+)\]", link))
+    ]
+    known = [transfers.ends[inode][1] for inode in inodes if inode in transfers.ends]
+    return bool(known) and all(known)
+
+
 def _is_here(transfers: Transfers, one: _Connection) -> bool:
     """Whether the other end of a connection is on this machine: the kernel delivers while it is sent then."""
     link = transfers.descriptors.get((one.pid, one.descriptor), "")
@@ -447,5 +458,7 @@ def _named(transfers: Transfers, one: _Connection, life: Life | None) -> tuple[s
         return (f"{end[0]} ({place})" if end is not None else f"port {life.port} ({place})"), life.called
     if is_pipe(link) and one.descriptor in _STANDARD:
         return place, True  # who is asked through its standard input, whichever call was the first we saw
+    if one.descriptor < 0 and _only_serves(transfers, one.pid):  # which one it is isn't known
+        return place, True
     # A server's end has the port on which somebody listens; else who gets bytes first is asked.
     return (f"{end[0]} ({place})", end[1]) if end is not None else (place, one.calls[0].inward)

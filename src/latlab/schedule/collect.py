@@ -19,7 +19,16 @@ from latlab.schedule.moves import MOVES
 from latlab.schedule.pipes import MOVED, PIPES, peers_of, pipes_of
 from latlab.schedule.sockets import socket_ends
 from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, WAITS
-from latlab.schedule.tree import Member, among_all, command_of, described, narrow, threads_of, tree_of
+from latlab.schedule.tree import (
+    Member,
+    among_all,
+    command_of,
+    described,
+    descriptors_of,
+    narrow,
+    threads_of,
+    tree_of,
+)
 from latlab.system.kernel.bpf_tracing import BpfTracer
 from latlab.system.kernel.samples import Events, EventTable
 from latlab.system.kernel.stacks import Sampler
@@ -273,6 +282,8 @@ class Collector:
             self.commands.setdefault(pid, command)
             if narrow(pid):
                 self.narrow.add(pid)
+                for number in descriptors_of(pid):  # its calls don't tell them
+                    self._look(pid, number)
 
     def programs(self, pids: Iterable[int]) -> frozenset[int]:
         """Those of the processes that run, or ran, 32-bit programs."""

@@ -18,6 +18,7 @@ __all__ = [
     "command_of",
     "descends",
     "described",
+    "descriptors_of",
     "leads",
     "member",
     "narrow",
@@ -125,6 +126,14 @@ def tree_of(pids: Iterable[int]) -> list[int]:
 def command_of(pid: int) -> tuple[str, ...]:
     """The command line of a process; () of a kernel thread, or one that has gone."""
     return tuple(printable(word) for word in _text(f"/proc/{pid}/cmdline").split("\0") if word)
+
+
+def descriptors_of(pid: int) -> list[int]:
+    """The descriptors that a process has now; none where it has gone, or is another user's."""
+    try:
+        return [int(name) for name in os.listdir(f"/proc/{pid}/fd")]  # noqa: PTH208
+    except OSError:
+        return []
 
 
 def narrow(pid: int) -> bool:
