@@ -12,6 +12,10 @@ scatter of normal values known and the same probability of an alarm at each, wou
 % in 99, 80 and 39 % of series; this one, which has thirty values to learn from, finds it in 72, 20 and 3 %
 with the second value and in 99, 63 and 23 % with the eighth. `findable` says which changes a series allows.
 A test repeats a part of it.
+
+A level that has just begun is described by its few values, their scatter by that of the levels before, too:
+so a change that goes back after two values is found to have gone back. What leads back goes on with the
+level as it was before; a series that goes there and back twice has two levels, which is no change.
 """
 
 from __future__ import annotations
@@ -29,6 +33,8 @@ __all__ = ["FEWEST", "LevelChange", "findable", "level_changes"]
 # With fewer before a change the scale is a guess.
 FEWEST = 6
 _WINDOWS = (2, 4, 8)
+# As often as a series may lead back to the level before the last change: there and back twice.
+_TURNS = 3
 # A level is described by as many of its latest values: older ones belong to another machine.
 _MEMORY = 60
 
@@ -42,12 +48,22 @@ class LevelChange:
         found: index of the value that made it certain.
         before: median of the level before.
         after: median from then on, up to the next change.
+        back: whether it leads back to the level before the last change.
     """
 
     index: int
     found: int
     before: float
     after: float
+    back: bool = False
+
+
+@dataclass(frozen=True)
+class _Cut:
+    first: int
+    found: int
+    before: float
+    back: bool
 
 
 def level_changes(
@@ -66,21 +82,35 @@ def level_changes(
     x = np.asarray(values, dtype=np.float64)
     if not np.isfinite(x).all() or not 0 < alarm_probability < 1:
         raise ValueError("values must be finite and the probability between 0 and 1")
-    start, cuts = 0, []
-    end = start + FEWEST
-    while end < len(x):
-        window = _alarm(x[start : end + 1], alarm_probability / len(_WINDOWS) / 2, smallest)
-        if window:
-            first = end + 1 - window
-            cuts.append((first, end, start))
-            start = first
-            end = max(end + 1, start + FEWEST)
+    probability = alarm_probability / len(_WINDOWS) / 2
+    cuts: list[_Cut] = []
+    level: list[int] = []  # the current one, also by what it had before it was left for a while
+    earlier: list[int] = []  # the one before
+    since = 0  # values since the last change
+    scatter = np.empty(0)  # of levels that were left, about their medians
+    for index in range(len(x)):
+        level.append(index)
+        since += 1
+        window = _alarm(x[level], since, scatter, probability, smallest)
+        if not window and 4 <= since < FEWEST + 2 and earlier and _gone(x[level[-since:]], x[earlier]):
+            window = 2
+        if not window:
             continue
-        end += 1
-    edges = [*[cut for cut, _, _ in cuts], len(x)]
+        old, new = level[:-window], level[-window:]
+        middle = float(np.median(x[old]))
+        back = bool(earlier) and _is_back(x[earlier], middle, x[new], probability)
+        scatter = np.concatenate([scatter, x[old[len(old) - since + window :]] - middle])[-_MEMORY:]
+        cuts.append(_Cut(new[0], index, middle, back))
+        level, earlier, since = [*earlier, *new] if back else new, old, window
+        if len(cuts) > _TURNS and all(cut.back for cut in cuts[-_TURNS:]):
+            # Two levels in turn are the machine's, and none of them is a change.
+            level, earlier = sorted({*level, *earlier}), []
+            since = len(level)
+            del cuts[-_TURNS - 1 :]
+    edges = [cut.first for cut in cuts] + [len(x)]
     return [
-        LevelChange(first, found, float(np.median(x[begin:first])), float(np.median(x[first : edges[i + 1]])))
-        for i, (first, found, begin) in enumerate(cuts)
+        LevelChange(cut.first, cut.found, cut.before, float(np.median(x[cut.first : end])), cut.back)
+        for cut, end in zip(cuts, edges[1:], strict=True)
     ]
 
 
@@ -92,10 +122,9 @@ def findable(values: npt.ArrayLike, *, alarm_probability: float) -> dict[int, fl
         alarm_probability: as of `level_changes`.
     """
     old = np.asarray(values, dtype=np.float64)[-_MEMORY:]
-    middle = float(np.median(old))
     return {
         window: max(
-            _threshold(old, side * (old - middle), window, alarm_probability / len(_WINDOWS) / 2)
+            _threshold(old, side, window, alarm_probability / len(_WINDOWS) / 2)
             + _NINE_OF_TEN * _scale(old) * _own(window)
             for side in (1.0, -1.0)
         )
@@ -104,11 +133,23 @@ def findable(values: npt.ArrayLike, *, alarm_probability: float) -> dict[int, fl
     }
 
 
-def _alarm(x: npt.NDArray[np.float64], probability: float, smallest: float) -> int:
-    """How many of the last values are on another level; 0 for none."""
+def _alarm(
+    x: npt.NDArray[np.float64], since: int, scatter: npt.NDArray[np.float64], probability: float,
+    smallest: float,
+) -> int:  # fmt: skip
+    """How many of the last values are on another level; 0 for none.
+
+    Args:
+        x: a level, and perhaps what came after it.
+        since: number of its last values that came since the last change.
+        scatter: of earlier levels about their medians, which tells how few values of a young one scatter.
+        probability: of a false alarm of each window and side.
+        smallest: change that counts.
+    """
     for window in _WINDOWS:
         old, new = x[:-window][-_MEMORY:], x[-window:]
-        if len(old) < FEWEST - 1:
+        young = len(old) < FEWEST - 1
+        if window > since or (young and (window != 2 or len(old) < 2 or len(scatter) < FEWEST - 1)):
             continue
         middle = float(np.median(old))
         away = new - middle
@@ -121,20 +162,46 @@ def _alarm(x: npt.NDArray[np.float64], probability: float, smallest: float) -> i
         aside = np.sign(shift) * (old - middle)
         if float((aside >= abs(shift)).mean()) > _SEEN:
             continue  # a machine with two levels has been on that one before
-        if abs(shift) > _threshold(old, aside, window, probability):
+        if abs(shift) > _threshold(old, float(np.sign(shift)), window, probability, scatter):
             return window
     return 0
 
 
+def _gone(young: npt.NDArray[np.float64], earlier: npt.NDArray[np.float64]) -> bool:
+    """Whether the last two values of a level of few are nearer to the level before it than to its others."""
+    before = float(np.median(earlier[-_MEMORY:]))
+    apart = float(np.median(young[:-2])) - before
+    return float(((young[-2:] - before) / apart).max()) < 0.5 if apart else False
+
+
+def _is_back(
+    earlier: npt.NDArray[np.float64], left: float, new: npt.NDArray[np.float64], probability: float
+) -> bool:
+    """Whether new values are those of an earlier level, rather than of one between it and that just left."""
+    old = earlier[-_MEMORY:]
+    middle = float(np.median(old))
+    shift = float(np.median(new)) - middle
+    if abs(shift) > abs(left - middle) / 2:
+        return False
+    return len(old) < FEWEST - 1 or abs(shift) <= _threshold(old, float(np.sign(shift)), 2, probability)
+
+
 def _threshold(
-    old: npt.NDArray[np.float64], aside: npt.NDArray[np.float64], window: int, probability: float
+    old: npt.NDArray[np.float64],
+    side: float,
+    window: int,
+    probability: float,
+    scatter: npt.NDArray[np.float64] | None = None,
 ) -> float:
     """The least distance of `window` values' mean or median from the level before that is a change."""
-    alike = _likeness(old)
-    reach = -student_quantile(len(old) - 1, _SHARES[window] * probability)
+    about = old - float(np.median(old))
+    pool = about if scatter is None else np.concatenate([scatter, about])[-_MEMORY:]
+    levels = 1 if len(pool) == len(old) else 2
+    alike = _likeness(pool)
+    reach = -student_quantile(len(pool) - levels, _SHARES[window] * probability)
     wide = _MORE * math.sqrt((1 + alike) / (1 - alike)) * (1 + max(0.0, alike - _LITTLE_ALIKE))
     own = math.hypot(_own(window), math.sqrt(math.pi / 2 / len(old)))
-    return reach * max(_scale(old), _side_scale(aside)) * own * wide
+    return reach * max(_scale(pool), _scale(old), _side_scale(side * pool)) * own * wide
 
 
 def _own(window: int) -> float:

@@ -43,8 +43,8 @@ def history(
     Returns:
         for each benchmark its name, values, changes (with the label of the first result after each),
         findable (by number of results: the smallest change that they find with a probability of 0.9) and
-        verdict: "slower" if the last change made it slower and isn't accepted, "faster", "unchanged", or
-        "inconclusive" for too few results.
+        verdict: "slower" if its level is above the fastest since the last that was accepted, "faster",
+        "unchanged", or "inconclusive" for too few results.
     """
     series: dict[str, list[tuple[str, float]]] = {}
     for label, content in results:
@@ -73,7 +73,11 @@ def _one(
             "verdict": "inconclusive",
             "why": said(LevelSaid.TOO_FEW, results=len(values), enough=FEWEST + 1),
         }
-    wanted = {Path(label).name for key in (name, "*") for label in accepted.get(key, ())}
+    wanted = [label for key in (name, "*") for label in accepted.get(key, ())]
+    found = level_changes(
+        [math.log(v) for v in values], alarm_probability=probability, smallest=math.log1p(effect)
+    )
+    ends = [*(c.index for c in found), len(points)][1:]
     changes: list[dict[str, Any]] = [
         {
             "at": points[c.index][0],
@@ -82,11 +86,10 @@ def _one(
             "before_ns": math.exp(c.before),
             "after_ns": math.exp(c.after),
             "effect": math.expm1(c.after - c.before),
-            "accepted": Path(points[c.index][0]).name in wanted,
+            "back": c.back,
+            "accepted": any(_is_it(point, label) for point, _ in points[c.index : end] for label in wanted),
         }
-        for c in level_changes(
-            [math.log(v) for v in values], alarm_probability=probability, smallest=math.log1p(effect)
-        )
+        for c, end in zip(found, ends, strict=True)
     ]
     level = values[int(changes[-1]["index"]) if changes else 0 :]
     document["findable"] = {
@@ -99,16 +102,47 @@ def _one(
         if finds[2] > _WANTED:
             why = said(LevelSaid.UNCHANGED_AS_FAR, effect=effect, two=finds[2], eight=finds[8])
         return {**document, "verdict": "unchanged", "why": why}
-    last = changes[-1]
-    change = float(last["effect"])
-    verdict = "slower" if change > 0 else "faster"
-    since = {"change": abs(change), "at": last["at"]}
-    if last["accepted"]:
-        verdict, why = "unchanged", said(LevelSaid.ACCEPTED, direction=verdict, **since)
-    else:
-        kind = LevelSaid.SLOWER if verdict == "slower" else LevelSaid.FASTER
-        why = said(kind, **since)
+    verdict, why = _standing(changes, effect)
     return {**document, "changes": changes, "verdict": verdict, "why": why}
+
+
+def _standing(changes: Sequence[Mapping[str, Any]], effect: float) -> tuple[str, str]:
+    """The verdict over the level now: against the fastest since the last that was accepted.
+
+    A slowdown stays one after a further, smaller change; it ends where the level is the one before again.
+    """
+    wanted = float(changes[0]["before_ns"])
+    levels = [wanted]
+    improved = False
+    begun: Mapping[str, Any] | None = None  # the change that left the wanted level upwards
+    for index, change in enumerate(changes):
+        # What is the level before again has its time, not that of the few results since.
+        levels.append(levels[index - 1] if change["back"] else float(change["after_ns"]))
+        improved = levels[-1] < wanted / (1 + effect)
+        if change["accepted"] or levels[-1] <= wanted:
+            wanted = levels[-1]
+        above = levels[-1] > wanted * (1 + effect)
+        begun = (begun or change) if above else None
+    last = changes[-1]
+    if begun is not None:
+        above = levels[-1] / wanted - 1
+        return "slower", said(LevelSaid.SLOWER, change=above, at=begun["at"], level=last["at"])
+    since = {"change": abs(float(last["effect"])), "at": last["at"]}
+    direction = "slower" if last["effect"] > 0 else "faster"
+    if last["accepted"]:
+        return "unchanged", said(LevelSaid.ACCEPTED, direction=direction, **since)
+    if improved:
+        return "faster", said(LevelSaid.FASTER, **since)
+    if not last["back"]:
+        return "unchanged", said(LevelSaid.UNCHANGED, effect=effect)
+    left = changes[-2]
+    return "unchanged", said(LevelSaid.UNDONE, change=float(left["effect"]), at=left["at"], until=last["at"])
+
+
+def _is_it(path: str, label: str) -> bool:
+    """Whether a path and a label name one result: by as many of their last parts as both have."""
+    pairs = list(zip(reversed(Path(path).parts), reversed(Path(label).parts), strict=False))
+    return all(one == other for one, other in pairs)
 
 
 def accepted(path: Path) -> dict[str, list[str]]:
@@ -129,9 +163,9 @@ def accepted(path: Path) -> dict[str, list[str]]:
 
 
 def accept(path: Path, label: str, benchmark: str = "*") -> None:
-    """Keep that the level from a result on is wanted, in a file that can be committed."""
+    """Keep that the level of a result is wanted, in a file that can be committed."""
     known = accepted(path)
     labels = known.setdefault(benchmark, [])
-    if Path(label).name not in labels:
-        labels.append(Path(label).name)
+    if label not in labels:
+        labels.append(label)
     documents.write(path, {"schema": 1, "accepted": known})

@@ -133,13 +133,14 @@ def history(
 @ACCEPTED
 @JSON
 def accept(result: str, benchmark: str, accepted: Path, as_json: bool) -> None:
-    """Accept the level that begins with RESULT: `bench history` no longer calls it slower."""
+    """Accept the level that RESULT is on: `bench history` no longer calls it slower."""
     from latlab import bench
 
     bench.accept(accepted, result, benchmark)
-    level = Path(result).name
+    if not Path(result).exists():
+        click.echo(f"latlab: {result}: there is no such file; `history` will look for that name", err=True)
     if as_json:
-        click.echo(json_of({"output": accepted, "benchmark": benchmark, "level": level}))
+        click.echo(json_of({"output": accepted, "benchmark": benchmark, "level": result}))
         return
     which = "all benchmarks" if benchmark == "*" else benchmark
-    click.echo(f"{accepted}: the level of {which} since {level} is accepted")
+    click.echo(f"{accepted}: the level of {which} at {result} is accepted")

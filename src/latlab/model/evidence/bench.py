@@ -74,7 +74,8 @@ class LevelSaid(Kind):
         "two results after a change show {two:share0}, eight {eight:share0}"
     )
     FASTER = "faster by {change:share2} since {at}"
-    SLOWER = "slower by {change:share2} since {at}; to accept it: latlab bench accept {at}"
+    SLOWER = "slower by {change:share2} since {at}; to accept it: latlab bench accept {level}"
+    UNDONE = "slower by {change:share2} from {at} on, and back since {until}"
     ACCEPTED = "{direction} by {change:share2} since {at}, which is accepted"
 
 
