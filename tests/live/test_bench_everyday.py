@@ -89,6 +89,48 @@ def test_threads_that_spin_for_one_another_end_and_are_not_measured_at_real_time
     assert not {"fifo", "pinned"} & set(found["context"])
 
 
+SPINNING = """
+#include <atomic>
+#include <latlab/bench.hpp>
+#include <thread>
+static void answer(std::atomic<int>& turn, int times) {
+  for (int i = 0; i < times;) if (turn.load() == 1) { turn.store(0); ++i; }
+}
+static void ask(std::atomic<int>& turn) { turn.store(1); while (turn.load() == 1) {} }
+struct Kept {
+  std::atomic<int> turn{0};
+  std::thread other{[this] { answer(turn, 1 << 30); }};
+  Kept() { other.detach(); }
+  void run() { ask(turn); }
+};
+struct Started {
+  void run() {
+    std::atomic<int> turn{0};
+    std::thread other{[&] { answer(turn, 50); }};
+    for (int i = 0; i < 50; ++i) ask(turn);
+    other.join();
+  }
+};
+LATLAB_BENCHMARK(Kept)
+LATLAB_BENCHMARK(Started)
+"""
+
+
+@pytest.mark.side_by_side
+@pytest.mark.parametrize("fixture", ["Kept", "Started"])
+def test_compiled_threads_that_only_spin_are_seen_and_end(folder: Path, fixture: str) -> None:
+    (folder / "spinning.cpp").write_text(SPINNING)
+    subprocess.run(
+        ["g++", "-std=c++20", "-O2", "-shared", "-fPIC", f"-I{latlab.get_include()}", "spinning.cpp", "-o",
+         "spinning.so"],
+        cwd=folder, check=True,
+    )  # fmt: skip
+    done = bench(folder, "run", f"spinning.so:{fixture}", *FEW, "--timeout", "60")
+    (found,) = json.loads(done.stdout)["benchmarks"]
+    assert "threads" in found["context"]
+    assert not {"fifo", "pinned"} & set(found["context"])
+
+
 @pytest.mark.side_by_side
 def test_a_number_that_run_returns_is_no_count_of_operations_unless_declared(folder: Path) -> None:
     (found,) = json.loads(bench(folder, "run", "one.py:Answers", *FEW).stdout)["benchmarks"]

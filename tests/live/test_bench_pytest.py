@@ -28,6 +28,8 @@ def test_pedantic(benchmark):
     benchmark.pedantic(time.sleep, setup=setup, rounds=3, warmup_rounds=1)
     assert len(made) == 4
     assert benchmark.stats["rounds"] == 3
+    assert (benchmark.stats.name, benchmark.stats.group) == ("test_pedantic", "sleeps")
+    assert benchmark.stats.stats.as_dict()["iqr_outliers"] == benchmark.stats.stats.iqr_outliers
     assert benchmark.stats.stats.min >= 0.002
 
 @pytest.mark.parametrize("size", [10, 100])

@@ -131,14 +131,17 @@ class Benchmark:
             raise RuntimeError("the benchmark fixture is used once a test")
 
     def _keep(self, sample: Sample) -> None:
-        self.sample, self.stats = sample, _Stats(sample)
+        self.sample, self.stats = sample, _Stats(sample, self)
 
 
 class _Stats:
     """What was measured, in seconds and by the names that pytest-benchmark gives it."""
 
-    def __init__(self, sample: Sample) -> None:
+    def __init__(self, sample: Sample, of: Benchmark) -> None:
         import numpy as np
+
+        self.name, self.fullname, self.group = of.name, of.fullname, of.group
+        self.param, self.params, self.extra_info = of.param, of.params, of.extra_info
 
         data = sample.times_ns * 1e-9
         self.data: list[float] = data.tolist()
@@ -147,6 +150,11 @@ class _Stats:
         self.stddev = float(data.std(ddof=1)) if len(data) > 1 else 0.0
         self.q1, self.q3 = (float(q) for q in np.quantile(data, (0.25, 0.75)))
         self.iqr = self.q3 - self.q1
+        low, high = self.q1 - 1.5 * self.iqr, self.q3 + 1.5 * self.iqr
+        self.ld15iqr, self.hd15iqr = float(data[data >= low].min()), float(data[data <= high].max())
+        self.iqr_outliers = int(((data < low) | (data > high)).sum())
+        self.stddev_outliers = int((np.abs(data - self.mean) > self.stddev).sum())
+        self.outliers = f"{self.stddev_outliers};{self.iqr_outliers}"
         self.rounds, self.iterations = len(data), sample.batch
         self.total, self.ops = float(data.sum()), 1 / self.mean
 
@@ -154,6 +162,10 @@ class _Stats:
     def stats(self) -> _Stats:
         """Itself: pytest-benchmark has one object within another."""
         return self
+
+    def as_dict(self) -> dict[str, Any]:
+        """What was measured by its names, without the single times."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, (int, float, str))}
 
     def __getitem__(self, name: str) -> Any:
         """stats["mean"], as pytest-benchmark has it."""

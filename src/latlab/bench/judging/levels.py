@@ -102,8 +102,8 @@ def _one(
         if finds[2] > _WANTED:
             why = said(LevelSaid.UNCHANGED_AS_FAR, effect=effect, two=finds[2], eight=finds[8])
         return {**document, "verdict": "unchanged", "why": why}
-    verdict, why = _standing(changes, effect)
-    return {**document, "changes": changes, "verdict": verdict, "why": why}
+    verdict, sentence = _standing(changes, effect)
+    return {**document, "changes": changes, "verdict": verdict, "why": sentence}
 
 
 def _standing(changes: Sequence[Mapping[str, Any]], effect: float) -> tuple[str, str]:
@@ -121,8 +121,7 @@ def _standing(changes: Sequence[Mapping[str, Any]], effect: float) -> tuple[str,
         improved = levels[-1] < wanted / (1 + effect)
         if change["accepted"] or levels[-1] <= wanted:
             wanted = levels[-1]
-        above = levels[-1] > wanted * (1 + effect)
-        begun = (begun or change) if above else None
+        begun = (begun or change) if levels[-1] > wanted * (1 + effect) else None
     last = changes[-1]
     if begun is not None:
         above = levels[-1] / wanted - 1

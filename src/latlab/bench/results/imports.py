@@ -128,7 +128,13 @@ def _google(document: Mapping[str, Any]) -> Results:
 
 def _hyperfine(document: Mapping[str, Any]) -> Results:
     # Every time is a process of its own.
-    tests = {str(r["command"]): [np.array([float(t) * 1e9]) for t in r["times"]] for r in document["results"]}
+    tests: Tests = {}
+    for row in document["results"]:
+        name = command = str(row["command"])
+        again = 2
+        while name in tests:  # the same command twice, as one compares a machine with itself
+            name, again = f"{command} ({again})", again + 1
+        tests[name] = [np.array([float(t) * 1e9]) for t in row["times"]]
     return Results("hyperfine", tests)
 
 

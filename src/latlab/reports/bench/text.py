@@ -73,9 +73,10 @@ def summary_json(
             f"{len(tail)} values can't carry {', '.join(withheld)}; raise --iterations or --processes"
         )
     elif withheld:
+        own = "" if first.quantum_ns else ": the program batches them itself"
         warnings.append(
             f"{', '.join(withheld)}: the mean of a batch hides the run that was slow, and none was timed by "
-            "itself; give --batch 1"
+            f"itself{own or '; give --batch 1'}"
         )
     shortest = min(float(s.times_ns.min()) * s.batch * s.operations for s in samples)
     if shortest < 20 * first.quantum_ns:
