@@ -44,28 +44,26 @@ async def main():
     os._exit(len(tasks) and 0)
 asyncio.run(main())
 """
-FED = """
+CHAIN = (
+    """
 import asyncio, os, time
 {instrument}
 async def feed(a):
     while True:
         await a.put(1)
-"""
-TASKS = (
-    FED
-    + """
 async def slow(a, b):
     while True:
         await a.get()
-        await asyncio.sleep(0.006)
+        WORK
         await b.put(1)
 async def fast(b):
     while True:
         await b.get()
-        await asyncio.sleep(0.002)
+        await asyncio.sleep(FAST)
 """
     + MAIN
 )
+TASKS = CHAIN.replace("WORK", "await asyncio.sleep(0.006)").replace("FAST", "0.002")
 NATIVE = (
     "from latlab.queues import instrument\n"
     "def made(q, name, source, drain): return instrument(q, name=name, source=source, drain=drain)"
@@ -125,23 +123,15 @@ def _diagnosed(program: str, instrument: str, take: str, folder: Path) -> dict[s
 
 
 # `checks` computes for 4 ms, and `stores` sleeps for 1 ms: all are late since `checks` holds the loop.
-BLOCKS = (
-    FED
-    + """
-async def checks(a, b):
-    while True:
-        await a.get()
-        await asyncio.sleep(0)  # the line after which it computes
+COMPUTES = """await asyncio.sleep(0)  # the line after which it computes
         until = time.perf_counter() + 0.004
         while time.perf_counter() < until:
-            pass
-        await b.put(1)
-async def stores(b):
-    while True:
-        await b.get()
-        await asyncio.sleep(0.001)
-"""
-    + MAIN.replace("slow", "checks").replace("fast", "stores")
+            pass"""
+BLOCKS = (
+    CHAIN.replace("WORK", COMPUTES)
+    .replace("FAST", "0.001")
+    .replace("slow", "checks")
+    .replace("fast", "stores")
 )
 
 
