@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from latlab.messaging._analysis import hump_sample
+from latlab.messaging.judging.humps import hump_sample
 from latlab.stats.shapes.humps import find_humps
 from latlab.stats.thinning import drawn, extremes
 

@@ -9,21 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.messaging._summaries import Counted, counted, summarise, summarise_rates
+from latlab.messaging.judging.humps import humps_of
 from latlab.messaging.judging.stability import stability
 from latlab.messaging.judging.verdict import cause_of, judge
 from latlab.messaging.running.schedule import sizes_of
-from latlab.model.messaging.results import Counter, Cpu, Group, Hump, Measurement, Peak, Result, Throughput
+from latlab.model.messaging.results import Counter, Cpu, Group, Measurement, Peak, Result, Throughput
 from latlab.model.statistics.summary import Summary
 from latlab.stats.quantiles import rank
-from latlab.stats.shapes.humps import find_humps
-from latlab.stats.thinning import drawn
 
 __all__ = ["analyse", "latencies", "overheads"]
 
 Integers = npt.NDArray[np.int64]
-# Not 5 %: the dip test is exact for independent values of a uniform distribution, and neighbours are alike.
-_HUMP_LEVEL = 0.01
-_COARSEST_NS = 1000.0  # counters of time stamps have steps of nanoseconds; some virtual ones, of tens
 
 
 def latencies(m: Measurement) -> tuple[Integers, Integers]:
@@ -93,7 +89,7 @@ def analyse(m: Measurement) -> Result:
     if near:
         notes.append(f"the median is within 3 x the harness's own {harness:.0f} ns")
     verdict, drift = stability(sent_of, waited)
-    humps = find_humps(hump_sample(waited), alpha=_HUMP_LEVEL, coarsest=_COARSEST_NS)
+    humps, p_value, too_few = humps_of(waited, m.harness_ns[2])
     kernel = _kernel(m, numbers, sent_of, received_of)
     confirmed, unconfirmed = _confirmed(m)
     if s.groups > 1:
@@ -124,8 +120,9 @@ def analyse(m: Measurement) -> Result:
         broker_stay=summarise(_stays(m)),
         cpu=_cpu(m),
         cpu_windows=_cpu_windows(m, 0 if summary is None else int(summary.maximum)),
-        humps=tuple(Hump(h.at, h.weight) for h in humps.humps),
-        humps_p_value=humps.p_value if latency.size else None,
+        humps=humps,
+        humps_p_value=p_value if latency.size else None,
+        humps_unsure=too_few,
         peaks=_explained(
             m,
             _peaks(
@@ -209,14 +206,6 @@ def _steps(sent: Integers, received: Integers, latency: Integers) -> tuple[int, 
         *(np.ascontiguousarray(series) for series in (sent, received, latency))
     )
     return rising, falling, violations, backwards
-
-
-def hump_sample(latency: Integers, most: int = 10_000) -> Integers:
-    """The latencies that are tested for humps: neighbours are alike, and the test is of independent values.
-
-    Drawn at random: every k-th one would meet a period of the traffic always or never.
-    """
-    return drawn(latency, most)
 
 
 def _throughput(at: Integers, apart: Counted | None, window: int, size: float) -> Throughput:

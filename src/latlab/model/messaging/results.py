@@ -466,6 +466,7 @@ class Result:
 
     Attributes:
         stalls_ns: (message, ns) of every planted stall, as long as the broker really made it.
+        humps_unsure: whether the messages are too few to tell if there are more humps.
         confirm_latency: from a message's sending until its sender learned that the server has it.
         unconfirmed: messages of which it never did, where confirmations were asked for.
         groups: of several receivers; `latency` above is then until the last group had a message.
@@ -494,6 +495,7 @@ class Result:
     cpu_windows: Mapping[str, Summary]
     humps: tuple[Hump, ...]
     humps_p_value: float | None
+    humps_unsure: bool
     peaks: tuple[Peak, ...]
     stability: str
     drift: float | None

@@ -91,7 +91,8 @@ def write_html(
     layout = {"xaxis": {"title": {"text": axis}}, "yaxis": {"title": {"text": "messages"}}}
     humps = ", ".join(f"{duration(h.at_ns)} ({share(h.weight, digits=0)})" for h in r.humps)
     several = f"{len(r.humps)} hump{'' if len(r.humps) == 1 else 's'}"
-    page.figure({"data": [bars], "layout": layout}, f"Histogram{since} up to p99.9; {several}: {humps}.")
+    few = " (too few messages to tell whether there are more)" if r.humps_unsure else ""
+    page.figure({"data": [bars], "layout": layout}, f"Histogram{since} up to p99.9; {several}: {humps}{few}.")
     page.section("Throughput")
     both = (("sending", r.sending_throughput), ("receiving", r.receiving_throughput))
     page.table(

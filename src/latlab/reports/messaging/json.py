@@ -93,6 +93,7 @@ def result_json(r: Result) -> dict[str, Any]:
         "idle": dict(r.idle),
         "humps": [{"at_ns": h.at_ns, "weight": h.weight} for h in r.humps],
         "humps_p_value": r.humps_p_value,
+        "humps_unsure": r.humps_unsure,
         "peaks": [asdict(peak) for peak in r.peaks],
         "stability": {"verdict": r.stability, "drift_ns_per_s": r.drift, "signs": dict(r.signs)},
         "identity_violations": r.identity_violations,

@@ -157,7 +157,8 @@ def _humps(r: Result) -> str:
         return f"{'humps':<21}none"
     where = ", ".join(f"{duration(h.at_ns)} ({share(h.weight, digits=0)})" for h in r.humps)
     sure = "" if r.humps_p_value is None else f" (dip test p = {r.humps_p_value:.2g})"
-    return f"{'humps':<21}{len(r.humps)} at {where}{sure}"
+    few = "; too few messages to tell whether there are more" if r.humps_unsure else ""
+    return f"{'humps':<21}{len(r.humps)} at {where}{sure}{few}"
 
 
 def _stability(r: Result) -> str:

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.unit.test_messaging_verdict import measured
+
+from latlab.messaging import analyse
+from latlab.messaging.judging.humps import humps_of
+from latlab.reports.messaging.text import render
+
+
+def made(random: np.random.Generator, count: int, form: int) -> tuple[Any, int]:
+    """Latencies of so many messages, and how many humps: one path, every k-th late, two paths, batches."""
+    base, spread = 10 ** random.uniform(3.5, 5), random.uniform(0.02, 0.15)
+    values = base * np.exp(spread * random.standard_normal(count))
+    if form == 0:
+        return base * np.exp(random.uniform(0.02, 0.5) * random.standard_normal(count)), 1
+    late = random.random(count) < random.uniform(0.1, 0.9)
+    if form == 1:
+        late = np.arange(count) % random.integers(2, 11) == 0
+    if form == 3:
+        batch = int(random.integers(2, 5))
+        step = base * random.uniform(1.2, 10)
+        return values + step * (np.arange(count) % batch), batch
+    values[late] *= random.uniform(2.5, 20)
+    return values, 2
+
+
+@pytest.mark.parametrize("count", [60, 100, 200, 300])
+def test_of_few_messages_humps_are_right_or_too_few_to_tell(count: int) -> None:
+    random = np.random.default_rng(count)
+    wrong, unsure, runs = 0, 0, 120
+    for number in range(runs):
+        values, truth = made(random, count, number % 4)
+        humps, _, too_few = humps_of(np.rint(values).astype(np.int64), 9.0)
+        wrong += len(humps) != truth and not too_few
+        unsure += too_few
+    assert wrong <= 0.02 * runs
+    assert unsure <= (0.6 if count < 100 else 0.15) * runs
+
+
+def test_many_messages_are_enough() -> None:
+    random = np.random.default_rng(1)
+    assert not any(humps_of(random.normal(50_000, 5000, 2000).astype(np.int64), 9.0)[2] for _ in range(20))
+
+
+def test_steps_of_one_reading_of_the_clock_are_not_humps() -> None:
+    random = np.random.default_rng(1)
+    looks = np.rint(random.normal(19, 1.5, 20_000)) * 10 + random.normal(0, 0.7, 20_000)
+    far = np.where(random.random(looks.size) < 0.3, looks + 5000, looks)
+    assert len(humps_of(np.rint(looks).astype(np.int64), 9.0)[0]) == 1
+    humps, _, _ = humps_of(np.rint(far).astype(np.int64), 9.0)
+    assert [round(hump.weight, 1) for hump in humps] == [0.7, 0.3]
+    assert len(humps_of(np.rint(looks).astype(np.int64), 1.0)[0]) > 1
+
+
+def test_the_report_says_where_messages_are_too_few() -> None:
+    few = render(analyse(measured(count=60, gap_ns=10_000_000)))
+    assert "too few messages to tell whether there are more" in few
+    assert "too few messages" not in render(analyse(measured()))
