@@ -23,6 +23,7 @@ from latlab.messaging.judging.probe import AFTER_S, IDLE_S
 from latlab.messaging.products.broker_processes import started
 from latlab.messaging.running import python_loop as loop
 from latlab.messaging.running.native import run_native
+from latlab.messaging.running.processes import moments
 from latlab.messaging.running.python import cleaned_up, prepared, run_python
 from latlab.messaging.running.ways.clients import served
 from latlab.model.evidence.messaging import Broken, Promise
@@ -38,6 +39,7 @@ _LARGEST = 64 << 20
 _ROUNDS = 3
 _MANY, _PACED = 20_000, 2000
 _PATIENCE_S = 12.0
+_AGAIN = 2
 _PLUGIN_S, _IDLE_S = 60, 6.0 + IDLE_S
 
 
@@ -69,10 +71,9 @@ def conformity_of_plugin(facts: Facts, settings: Settings) -> list[Check]:
                 # Not as arguments: there may be a password among the options.
                 promised = [facts.lossless, facts.ordered]
                 order = json.dumps([path, options, min(64, facts.max_bytes), waits == "block", *promised])
-                done = subprocess.run(
-                    [sys.executable, "-m", "latlab.messaging.judging.plugin_probe"],
-                    input=order, capture_output=True, text=True, timeout=_PLUGIN_S, check=False,
-                )  # fmt: skip
+                done = _run_for(
+                    [sys.executable, "-m", "latlab.messaging.judging.plugin_probe"], order, _PLUGIN_S
+                )
         except subprocess.TimeoutExpired:
             return [*found, (answers, said(Broken.NOT_WITHIN, seconds=_PLUGIN_S))]
         if done.returncode != 0:
@@ -84,6 +85,25 @@ def conformity_of_plugin(facts: Facts, settings: Settings) -> list[Check]:
     if all(wrong is None for _, wrong in found):  # who fails alone would take this process along
         found += _over_hops(lambda load: run_native(load, facts), facts, settings)
     return found
+
+
+def _run_for(command: list[str], order: str, seconds: float) -> subprocess.CompletedProcess[str]:
+    """What a program says to an order.
+
+    Raises:
+        subprocess.TimeoutExpired: when it takes longer; what we stood still ourselves isn't counted.
+    """
+    pipe, given = subprocess.PIPE, order or None
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        for step in moments(seconds):
+            try:
+                out, err = process.communicate(given, step)
+            except subprocess.TimeoutExpired:
+                given = None  # it has been said
+            else:
+                return subprocess.CompletedProcess(command, process.returncode, out, err)
+        process.kill()
+        raise subprocess.TimeoutExpired(command, seconds)
 
 
 @contextlib.contextmanager
@@ -181,7 +201,8 @@ class _Probe:
         """The answer; None where none comes in time, or the process ended."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        late = threading.Timer(patience_s, self._process.kill)
+        answered = threading.Event()
+        late = threading.Thread(target=self._end_unless, args=(answered, patience_s))
         late.start()
         try:
             self._process.stdin.write(word + "\n")
@@ -192,7 +213,12 @@ class _Probe:
         except (OSError, ValueError):
             return None
         finally:
-            late.cancel()
+            answered.set()
+            late.join()
+
+    def _end_unless(self, answered: threading.Event, seconds: float) -> None:
+        if not any(answered.wait(step) for step in moments(seconds)):
+            self._process.kill()
 
     def kill(self) -> None:
         """End it at once."""
@@ -238,6 +264,10 @@ def _idle_and_over(target: str, kind: Any, facts: Facts, settings: Settings, add
             if receiver.ask("connect") is None or sender.ask("connect") is None:
                 return [(said(Promise.BOTH_CONNECT), said(Broken.NOT_BOTH, seconds=_PATIENCE_S))]
             idle = receiver.ask("idle", _IDLE_S)
+            for _ in range(_AGAIN):  # once may be a machine that stood still
+                if idle is None or not _too_long(idle):
+                    break
+                idle = receiver.ask("idle", _IDLE_S)
             if idle is None:
                 return [(timeout, said(Broken.LATE_TIME_OUT, timeout_s=IDLE_S, seconds=_IDLE_S))]
             found: list[Check] = [(timeout, _time_out(idle)), (idle_check, _polling(idle, facts))]
@@ -255,12 +285,16 @@ def _idle_and_over(target: str, kind: Any, facts: Facts, settings: Settings, add
                 probe.kill()
 
 
+def _too_long(idle: dict[str, Any]) -> bool:
+    return bool(idle["took_s"] > 3 * IDLE_S)
+
+
 def _time_out(idle: dict[str, Any]) -> str | None:
     if idle["what"] not in ("none", "closed"):
         return said(Broken.IDLE_GAVE, what=idle["what"])
     if idle["what"] == "closed":
         return said(Broken.IDLE_SAID_GONE)
-    if idle["took_s"] > 3 * IDLE_S:
+    if _too_long(idle):
         return said(Broken.TIME_OUT_LONG, timeout_s=IDLE_S, seconds=idle["took_s"])
     if idle["took_s"] < 0.5 * IDLE_S:
         return said(Broken.TIME_OUT_SHORT, timeout_s=IDLE_S, seconds=idle["took_s"])

@@ -9,7 +9,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import latlab
@@ -79,7 +79,11 @@ class Child:
             LatlabError: when it ends instead, or says something else.
         """
         assert self._process.stdout is not None
-        ready, _, _ = select.select([self._process.stdout], [], [], seconds)
+        ready: Sequence[object] = ()
+        for step in moments(seconds):
+            ready = select.select([self._process.stdout], [], [], step)[0]
+            if ready:
+                break
         said = self._process.stdout.readline().decode(errors="replace").strip() if ready else ""
         if said != line:
             ended = self._process.poll() is not None or (ready and not said)
@@ -190,6 +194,21 @@ def descendants(pid: int) -> list[int]:
                 with contextlib.suppress(OSError):  # a thread that has ended since
                     found += [int(child) for child in Path(task.path, "children").read_text().split()]
     return found
+
+
+def moments(
+    seconds: float, step_s: float = 0.1, now: Callable[[], float] = time.monotonic
+) -> Iterator[float]:
+    """Steps to wait until so many seconds are over in which this process could run.
+
+    Where it was stopped, or the whole machine, those that it waits for could do nothing either.
+    """
+    left, before = seconds, now()
+    while left > 0:
+        yield min(left, step_s)
+        after = now()
+        left -= max(min(after - before, 3 * step_s), 1e-6)
+        before = after
 
 
 def stopped(pid: int) -> bool:
