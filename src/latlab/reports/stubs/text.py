@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from latlab.model.stubs import Edit, StubCalibration, StudyResult, Timeline, TimelineComparison
-from latlab.words import duration, share
+from latlab.words import duration, plural, share
 
 _SYMBOLS = {"running": "█", "ready": "▒", "blocked": "·"}
 
@@ -112,8 +112,8 @@ def rehearsal(found: Mapping[str, Any]) -> str:
     """What a study would be, a line a fact."""
     same = {True: "the same in two runs", False: "different in two runs", None: "not compared"}
     lines = [
-        f"{found['component']}: {found['calls']} calls in {found['threads']} threads of "
-        f"{found['processes']} processes",
+        f"{found['component']}: {plural(found['calls'], 'call')} in {plural(found['threads'], 'thread')} of "
+        f"{plural(found['processes'], 'process', 'processes')}",
         f"it works for {duration(found['busy_ns'])} and waits for {duration(found['blocked_ns'])} of "
         f"{duration(found['run_ns'])} a run",
         f"its results are {same[found['deterministic']]}",
@@ -121,6 +121,15 @@ def rehearsal(found: Mapping[str, Any]) -> str:
     if found["keeps"]:
         lines.append(f"each call changes {', '.join(found['keeps'])}: the stub does the same")
     lines += [f"a call changes {name}, and a stub can't ({why})" for name, why in found["not_kept"].items()]
+    if not found["keeps"] and not found["not_kept"]:
+        looked = found["looked_at"]
+        lines.append(
+            f"no change was found in what its calls reach ({looked} of {found['calls']} looked at)"
+            if looked
+            else "what its calls change besides is not looked at"
+        )
+    if not found["compared"]:
+        lines.append("what the command says with the stub is not compared yet: a study does that first")
     if found["differs"]:
         lines.append(f"the stub changes more than its time: {found['differs']}; a study is refused")
     asked, least = found["seconds"], found["least_seconds"]
@@ -129,7 +138,7 @@ def rehearsal(found: Mapping[str, Any]) -> str:
     if found["half_width"] is not None:
         lines.append(
             f"in {duration(asked * 1e9)} the gain would be known to about {share(found['half_width'])} "
-            "of a run, judged by three of them"
+            f"of a run, judged by {found['runs']} of them"
         )
     return "\n".join(lines)
 

@@ -13,6 +13,7 @@ import numpy as np
 from latlab.errors import UsageError
 from latlab.stubs.components import trace as _trace
 from latlab.stubs.studies import runner as _lab
+from latlab.stubs.studies import steps as _steps
 from latlab.stubs.studies.question import StudyPlan, least_seconds, rounds_within
 from latlab.stubs.studies.sameness import outside as _outside
 from latlab.stubs.studies.sameness import validate as _validate
@@ -27,12 +28,13 @@ def rehearse(plan: StudyPlan, command: Sequence[str]) -> dict[str, Any]:
 
     Returns:
         calls, threads and processes of the component; its work and waits in ns; whether two runs make the
-        same results (None: not looked at); what calls change; the typical run, the least time of a study, and
-        half the width of the gain's 95 % interval in the time that is asked for, as far as three runs tell.
+        same results (None: not looked at); what calls change, and how many were looked at; whether the output
+        was compared with the stub's, and what differs; the typical run of how many, the least time of a study,
+        and half the width of the gain's 95 % interval in the time that is asked for, as far as these runs tell.
 
     Raises:
         LatlabError: the command fails, or the component can't be recorded.
-        UsageError: the component is never called.
+        UsageError: the component is never called, or its waits are asked for and it has none.
     """
     _lab.check_command(list(command))
     until = time.monotonic() + BUDGET_S
@@ -42,8 +44,10 @@ def rehearse(plan: StudyPlan, command: Sequence[str]) -> dict[str, Any]:
         units = lab.measure()
         if not units:
             raise UsageError(f"'{plan.component}' is never called by the command")
+        _steps.require_waits(plan, units)
         changes = _outside.Changes()
         same: bool | None = None
+        compared = False
         differs: str | None = None
         if plan.kind == "python":
             changes = _outside.kept(lab)
@@ -58,6 +62,7 @@ def rehearse(plan: StudyPlan, command: Sequence[str]) -> dict[str, Any]:
         if same and time.monotonic() < until:
             lab.keep(units)
             differs = _outside.output_differs(lab)
+            compared = True
     typical = float(np.median(walls)) / 1e9
     rounds = rounds_within(plan.seconds, typical)
     scatter = float(np.std(np.log(walls), ddof=1)) if len(walls) > 1 else math.nan
@@ -73,7 +78,10 @@ def rehearse(plan: StudyPlan, command: Sequence[str]) -> dict[str, Any]:
         "keeps": list(changes.kept),
         "not_kept": dict(changes.lost),
         "differs": differs,
+        "looked_at": changes.looked,
+        "compared": compared,
         "run_ns": round(typical * 1e9),
+        "runs": len(walls),
         "cpus": os.cpu_count(),
         "seconds": plan.seconds,
         "least_seconds": least_seconds(typical),

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from latlab.errors import UsageError
 from latlab.model.evidence.said import said
 from latlab.model.evidence.studies import StepSaid
 from latlab.model.stubs import SpeedupForecast, StudyStep, WorkingPeriod
 from latlab.stubs.studies import levels as _levels
 from latlab.stubs.studies.forecast import NOT_TOLD
 from latlab.stubs.studies.levels import Parts
+from latlab.stubs.studies.question import StudyPlan
 from latlab.stubs.studies.runner import Unit, Units, rows_in_parallel
+from latlab.words import duration
 
 # A component that waits for less than this part of its work is one that works.
 WAITS = 0.02
@@ -56,6 +59,20 @@ class Facts:
 def totals(units: Units) -> tuple[int, int]:
     """Busy and blocked time of all calls."""
     return sum(u.busy_ns for u in units.values()), sum(u.blocked_ns for u in units.values())
+
+
+def require_waits(plan: StudyPlan, units: Units) -> None:
+    """Refuse to ask what shorter waits buy of a component that has none.
+
+    Raises:
+        UsageError: the plan asks for faster waits, and no call waits.
+    """
+    busy, blocked = totals(units)
+    if plan.faster != "work" and not blocked:
+        raise UsageError(
+            f"'{plan.component}' does not wait: its calls work for {duration(busy)}",
+            remedy='faster = "work"',
+        )
 
 
 def steps(facts: Facts, found: SpeedupForecast, suspicion: StudyStep | None) -> tuple[StudyStep, ...]:

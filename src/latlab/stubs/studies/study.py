@@ -277,12 +277,8 @@ def _choose_waits(lab: _lab.Lab, units: _lab.Units) -> None:
     with them.
     """
     busy, blocked = _steps.totals(units)
+    _steps.require_waits(lab.plan, units)
     if lab.plan.faster != "work":
-        if not blocked:
-            raise UsageError(
-                f"'{lab.plan.component}' does not wait: its calls work for {duration(busy)}",
-                remedy='faster = "work"',
-            )
         return
     if lab.plan.kind == "command" or blocked < _steps.WAITS * busy:
         return
