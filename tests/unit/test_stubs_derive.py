@@ -155,6 +155,41 @@ def test_perf_script_text_gives_the_same_events(tmp_path: Path) -> None:
     assert told(found) == [BEGINS, *FORKS_AND_WAITS]
 
 
+def test_the_last_switch_of_a_thread_that_has_no_number_any_more_ends_it(tmp_path: Path) -> None:
+    text = """
+ bash 10/10 [000]   0.001001: sched:sched_process_exec: filename=/bin/x pid=1 old_pid=1
+    x  1/1  [000]   0.001100: sched:sched_process_fork: comm=x pid=1 child_comm=x child_pid=2
+    x  1/1  [000]   0.001150: sched:sched_switch: prev_pid=1 prev_state=S ==> next_comm=x next_pid=2
+    x  1/2  [000]   0.001470: sched:sched_waking: comm=x pid=1 prio=120 target_cpu=000
+  :-1  1/-1 [000]   0.001500: sched:sched_waking: comm=y pid=7 prio=120 target_cpu=000
+  :-1  1/-1 [000]   0.001550: sched:sched_switch: prev_pid=2 prev_state=X ==> next_comm=x next_pid=1
+    x  1/1  [000]   0.001950: sched:sched_switch: prev_pid=1 prev_state=Z ==> next_comm=- next_pid=0
+"""
+    path = tmp_path / "perf.txt"
+    path.write_text(text)
+    found = from_perf_script(path)
+    assert told(found)[-3:] == [("waking", 2, 7, 0), ("switch", 2, 1, 16), ("switch", 1, 0, 32)]
+    assert -1 not in found.names
+    timeline, _ = derive(found, 1)
+    assert [(one.run_ns, one.end_ns) for one in timeline.threads] == [
+        (549 * US, 949 * US), (400 * US, 549 * US)
+    ]  # fmt: skip
+
+
+def test_events_that_perf_lost_are_told(tmp_path: Path) -> None:
+    text = """
+ bash   10 [000]   0.000001: sched:sched_process_exec: filename=/bin/x pid=1 old_pid=1
+    x    1 [000]   0.000100: PERF_RECORD_LOST lost 41
+    x    1 [000]   0.000150: sched:sched_switch: prev_pid=1 prev_state=S ==> next_comm=- next_pid=0
+    x    1 [000]   0.000160: PERF_RECORD_LOST lost 2
+"""
+    path = tmp_path / "perf.txt"
+    path.write_text(text)
+    found = from_perf_script(path)
+    assert found.lost == 43
+    assert any("lost 43 events" in note for note in derive(found, 1)[0].notes)
+
+
 def test_the_text_of_an_lttng_trace_gives_the_same_events(tmp_path: Path) -> None:
     text = """
 [0.000001000] sched_process_exec: { cpu_id = 0 }, { filename = "/bin/x", tid = 1, old_tid = 1 }

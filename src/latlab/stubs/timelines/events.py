@@ -118,10 +118,11 @@ def from_tracer(events: Any) -> EventLog:
 
 _PERF_FILE = b"PERFILE2"
 _LINE = re.compile(
-    r"^\s*(?P<comm>.+?)\s+(?:(?P<pid>\d+)/)?(?P<tid>\d+)\s+(?:\[(?P<cpu>\d+)\]\s+)?(?:[\w.]{4,5}\s+)?"
+    r"^\s*(?P<comm>.+?)\s+(?:(?P<pid>-?\d+)/)?(?P<tid>-?\d+)\s+(?:\[(?P<cpu>\d+)\]\s+)?(?:[\w.]{4,5}\s+)?"
     r"(?P<seconds>\d+)\.(?P<fraction>\d{6,9}):\s+(?:\d+\s+)?(?:(?P<group>\w+):)?(?P<event>\w+):\s*(?P<rest>.*)$"
 )
 _PAIR = re.compile(r"(\w+)=(.*?)(?=\s+\w+=|\s*$)")
+_LOST = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)?:? lost(?: samples)?:? (\d+)")
 _SHORT_SWITCH = re.compile(r"^(.*):(-?\d+) \[-?\d+\] (\S+) ==> (.*):(-?\d+) \[-?\d+\]")
 _SHORT_WAKE = re.compile(r"^(?:comm=)?(.*?)[: ](?:pid=)?(\d+) (?:\[|prio=)")
 
@@ -150,7 +151,7 @@ def from_perf_script(path: str | Path) -> EventLog:
         _parse_script(text, names, processes),
         remedy="write it with: perf record -e 'sched:*' -a -- COMMAND && perf script > FILE",
     )
-    return EventLog(found, names, processes=processes)
+    return EventLog(found, names, sum(map(int, _LOST.findall(text))), processes)
 
 
 def _in_order(path: str | Path, events: Iterable[Event], remedy: str) -> tuple[Event, ...]:
@@ -179,10 +180,13 @@ def _printed(path: str | Path) -> str:
             "perf's files are read by perf, which isn't installed: apt-get install linux-perf"
         )
     fields = "comm,pid,tid,cpu,time,event,trace"
-    done = subprocess.run(
-        [program, "script", "--ns", "-F", fields, "-i", str(path)],
-        capture_output=True, text=True, errors="replace", check=False,
-    )  # fmt: skip
+    for lost in (["--show-lost-events"], []):  # perf before 5.1 doesn't know it
+        done = subprocess.run(
+            [program, "script", "--ns", "-F", fields, *lost, "-i", str(path)],
+            capture_output=True, text=True, errors="replace", check=False,
+        )  # fmt: skip
+        if not done.returncode or "unknown option" not in done.stderr:
+            break
     if done.returncode:
         raise InputError(path, f"perf can't read it: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
     return done.stdout
@@ -193,26 +197,34 @@ def _state(word: str) -> int:
 
 
 def _parse_script(text: str, names: dict[int, str], processes: dict[int, int]) -> Iterator[Event]:
+    current: dict[int, int] = {}  # by CPU: who runs there
     for line in text.splitlines():
         match = _LINE.match(line)
         if match is None:
             continue
         time_ns = int(match["seconds"]) * 1_000_000_000 + int(match["fraction"].ljust(9, "0"))
         tid, cpu, rest = int(match["tid"]), int(match["cpu"] or 0), match["rest"]
-        names.setdefault(tid, match["comm"].strip())
-        if match["pid"]:
-            processes[tid] = int(match["pid"])
+        if (
+            tid < 0
+        ):  # it has no number any more at its last switch: perf prints ":-1", and who it was is known
+            tid = current.get(cpu, 0)
+        else:
+            names.setdefault(tid, match["comm"].strip())
+            if match["pid"]:
+                processes[tid] = int(match["pid"])
         event = match["event"].removeprefix("sched_")
         pairs = dict(_PAIR.findall(rest.replace("==>", "")))
         if event == "switch":
             short = _SHORT_SWITCH.match(rest)
             if short is not None:
                 names[int(short[2])], names[int(short[5])] = short[1].strip(), short[4].strip()
+                current[cpu] = int(short[5])
                 yield Event(time_ns, "switch", int(short[2]), int(short[5]), _state(short[3]), cpu)
             elif "prev_pid" in pairs and "next_pid" in pairs:
                 previous, following = int(pairs["prev_pid"]), int(pairs["next_pid"])
                 names[previous] = pairs.get("prev_comm", "")
                 names[following] = pairs.get("next_comm", "")
+                current[cpu] = following
                 yield Event(time_ns, "switch", previous, following, _state(pairs.get("prev_state", "S")), cpu)
         elif event in ("waking", "wakeup", "wakeup_new"):
             wake = _SHORT_WAKE.match(rest)
