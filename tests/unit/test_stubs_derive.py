@@ -7,11 +7,13 @@ import pytest
 from latlab.errors import InputError
 from latlab.model.evidence.said import kind_of
 from latlab.model.evidence.studies import TimelineSaid
+from latlab.model.stubs import Timeline
 from latlab.stubs.timelines import derive as _derive
 from latlab.stubs.timelines.actions import Program, parse_thread, render
 from latlab.stubs.timelines.derive import derive
 from latlab.stubs.timelines.events import Event, EventLog, from_ctf, from_perf_script
 from latlab.stubs.timelines.schedule import schedule
+from latlab.stubs.timelines.timeline import load, save
 
 US = 1000
 
@@ -309,3 +311,29 @@ def test_waits_that_could_never_end_are_slept_for_as_long_as_they_took() -> None
         "create 1", "run 5.000", "sleep 4.000", "signal b", "run 7.000",
     ]  # fmt: skip
     assert mended.threads[1] == tangled.threads[1]
+
+
+def test_what_other_programs_had_of_the_cpus_is_counted_while_it_lives() -> None:
+    switches = [
+        (20, 0, 9, 1),
+        (300, 1, 8, 0),
+        (340, 8, 0, 0),
+        (400, 0, 1, 0),
+        (500, 1, 8, 0),
+        (900, 8, 0, 0),
+    ]
+    events = (
+        Event(10 * US, "exec", 1),
+        *(Event(t * US, "switch", prev, following, 32 if (t, prev) == (500, 1) else 1, cpu)
+          for t, prev, following, cpu in switches),
+    )  # fmt: skip
+    timeline, _ = derive(EventLog(events), 1)
+    # 9 has CPU 1 from 20 us on, until the program ends at 500; 8 has CPU 0 for 40 us of that.
+    assert timeline.total_ns == 490 * US
+    assert timeline.others_ns == (480 + 40) * US
+
+
+def test_a_timeline_keeps_what_others_had(tmp_path: Path) -> None:
+    for others in (None, 7):
+        save(Timeline("captured", 10, (), others_ns=others), tmp_path)
+        assert load(tmp_path).others_ns == others

@@ -155,4 +155,18 @@ def test_a_capture_that_other_programs_disturbed_is_told_as_one() -> None:
 
     found = edited(known, scale(known, 0, factor=0.5), Timeline("captured", 0, (), cpus=1))
 
-    assert found.result.withheld.startswith("other programs took CPUs from its threads for 9.1 %")
+    assert found.result.withheld.startswith("other programs took CPUs from its threads, for 9.1 % of")
+
+
+def test_other_programs_are_blamed_only_where_they_had_cpus() -> None:
+    # Bound to a CPU that another of its threads has: nobody else took one.
+    known = program(t0="run 10000\nready 2000\nrun 10000")
+    captured = Timeline("captured", 0, (), cpus=2)
+
+    def why(others_ns: int | None) -> str:
+        one = replace(captured, others_ns=others_ns)
+        return edited(known, scale(known, 0, factor=0.5), one).result.withheld
+
+    assert why(None).startswith("other programs took CPUs")
+    assert why(2_000 * US).startswith("other programs took CPUs")
+    assert "no other program had it" in why(100 * US)

@@ -132,6 +132,7 @@ class Timeline:
         order: "create 3" and "join 3" of every thread, in order of time.
         begin_ns: on CLOCK_MONOTONIC, where the timeline was captured here and now; else 0.
         cpus: how many its threads might have run on; 0 where that isn't known.
+        others_ns: CPU time that other programs had meanwhile; None where that isn't known.
     """
 
     kind: str
@@ -141,6 +142,7 @@ class Timeline:
     order: tuple[str, ...] = ()
     begin_ns: int = 0
     cpus: int = 0
+    others_ns: int | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The timeline as JSON."""
@@ -158,6 +160,7 @@ class Timeline:
             "notes": list(self.notes),
             "order": list(self.order),
             "cpus": self.cpus,
+            "others_ns": self.others_ns,
             "threads": threads,
         }
 

@@ -184,6 +184,11 @@ class EditWithheld(Kind):
         "simulations that explain what was recorded equally well give {low_ns:duration} to {high_ns:duration}"
     )
     OTHER_PROGRAMS = (
-        "other programs took CPUs from its threads for {lost:share} of its time while it was captured; "
-        "capture it again on a quieter machine"
+        "other programs took CPUs from its threads, for {lost:share} of its time in all, while it was "
+        "captured; capture it again on a quieter machine"
+    )
+    IDLE_CPUS = (
+        "its threads waited for a CPU for {lost:share} of its time (all of them together) while another was "
+        "idle and no other program had it: they are bound to CPUs, or were placed so; the simulation keeps "
+        "these waits as they were captured"
     )

@@ -29,8 +29,8 @@ def rehearse(plan: StudyPlan, command: Sequence[str]) -> dict[str, Any]:
     Returns:
         calls, threads and processes of the component; its work and waits in ns; whether two runs make the
         same results (None: not looked at); what calls change, and how many were looked at; whether the output
-        was compared with the stub's, and what differs; the typical run of how many, the least time of a study,
-        and half the width of the gain's 95 % interval in the time that is asked for, as far as these runs tell.
+        was compared with the stub's, and what differs; the typical run of how many, a study's least time,
+        and half the width of the 95 % interval of its gain in the time that is asked for, as these runs tell.
 
     Raises:
         LatlabError: the command fails, or the component can't be recorded.

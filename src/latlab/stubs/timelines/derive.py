@@ -6,7 +6,7 @@ Over 400 lines: one pass over the events, whose cases share the state of all thr
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from latlab.errors import InputError
@@ -263,7 +263,24 @@ def derive(
     # What is slept is not a join any more.
     left = {action.text() for actions in program.threads.values() for action in actions}
     order = tuple(what for _, what in sorted(cutter.order) if what in left)
-    return Timeline("captured", total, rows, tuple(notes), order, reader.zero), program
+    others = _others_ns(log.events, ids.keys(), reader.zero, reader.zero + total)
+    return Timeline("captured", total, rows, tuple(notes), order, reader.zero, others_ns=others), program
+
+
+def _others_ns(events: Sequence[Event], own: Collection[int], begin: int, end: int) -> int:
+    """For how long threads that are not its own had CPUs."""
+    running: dict[int, tuple[int, int]] = {}  # by CPU: who, and since when
+    found = 0
+    for event in events:
+        if event.kind == "switch":
+            who, since = running.get(event.cpu, (0, 0))
+            if who and who not in own:
+                found += max(0, min(event.time_ns, end) - max(since, begin))
+            running[event.cpu] = event.other, event.time_ns
+    for who, since in running.values():
+        if who and who not in own:
+            found += max(0, end - max(since, begin))
+    return found
 
 
 def _states(log: EventLog, root: int, there: Iterable[int]) -> dict[int, str]:

@@ -144,7 +144,9 @@ def edited(before: Program, after: Program, captured: Timeline | None = None) ->
     placed = captured if way.policy.own_queues else None
     lost = taken_by_others(before, way.cpus, placed) / max(1, then.total_ns)
     if lost > _OTHERS:
-        why = said(EditWithheld.OTHER_PROGRAMS, lost=lost)
+        others = captured.others_ns if captured is not None else None
+        theirs = others is None or others > _OTHERS * then.total_ns
+        why = said(EditWithheld.OTHER_PROGRAMS if theirs else EditWithheld.IDLE_CPUS, lost=lost)
     result = Edit(
         len(program.threads), way.cpus, True, then.total_ns, timeline.total_ns,
         max(0, round(min(low * then.total_ns, timeline.total_ns))),

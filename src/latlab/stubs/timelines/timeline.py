@@ -51,6 +51,7 @@ def load(source: str | Path) -> Timeline:
         notes=tuple(document.get("notes", ())),
         order=tuple(document.get("order", ())),
         cpus=int(document.get("cpus", 0)),
+        others_ns=None if document.get("others_ns") is None else int(document["others_ns"]),
         threads=tuple(_thread(row, i, path) for i, row in enumerate(document["threads"])),
     )
 
