@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from latlab.stubs import forecast
-from latlab.stubs.studies.forecast import SPEEDUPS
+from latlab.stubs.studies.forecast import SPEEDUPS, _Points
 
 
 def measured(
@@ -155,3 +155,13 @@ def test_few_rounds_are_a_warning_and_still_give_intervals() -> None:
 def test_measures_that_carry_nothing_are_refused(rounds: list[dict[float, float]], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         forecast(rounds, name="score")
+
+
+@pytest.mark.parametrize(("rounds", "wider"), [(4, 1.62), (7, 1.25), (20, 1.07)])
+def test_what_few_rounds_cannot_tell_of_their_spread_is_in_the_intervals(rounds: int, wider: float) -> None:
+    points, base = measured(total, noise=0.03, rounds=rounds)
+    few = _Points(list(zip(base, points, strict=True)), simulated=True)
+    many = _Points(list(zip(base, points, strict=True)), simulated=True)
+    many._rounds = 1_000_000
+    ratio = few.half_widths([1.0]) / many.half_widths([1.0])
+    assert ratio[0] == pytest.approx(wider, abs=0.01)

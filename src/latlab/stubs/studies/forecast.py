@@ -25,6 +25,7 @@ import numpy as np
 from latlab.model.evidence.said import said
 from latlab.model.evidence.studies import Speedup, StudyWarning
 from latlab.model.stubs import Pays, SpeedupForecast, StudyPoint
+from latlab.stats.distributions import normal_quantile, student_quantile
 from latlab.stats.shapes.knees import Floats, Knee, concave, line, one_knee, simplest
 from latlab.stubs.studies.levels import Parts, Rank, Sample
 from latlab.words import share
@@ -42,6 +43,7 @@ FLOOR = 0.005
 NOTHING = 0.1  # of the slope before the knee: a slope after it that is said to be none
 LEAST_SPAN = 0.1  # the curve beyond the largest measured speedup is extrapolated
 FEWEST_ROUNDS = 7
+_LEAST_FREE = 3  # degrees of freedom: also of two rounds, whose values are summaries of many
 _RARE = 0.25  # of what points are run in the middle: fewer runs than this say nothing
 _BASE = -1.0  # the unmodified system among the conditions
 _CURVES, _KNEES = 100, 40  # replicates that are fitted
@@ -255,7 +257,10 @@ class _Points:
         """Half the width of each gain's 95 % interval: noise, and what the drift's cause may change."""
         at = np.asarray(speedups)
         fits = np.array([concave(*one)(at) for one in self._replicates[:_CURVES]])
-        noise = 2 * np.sqrt(np.mean((fits - self._fit(at)) ** 2, axis=0))
+        # A slow spell is shared by a round's runs: what is independent is the rounds, and few tell their spread
+        # badly (Student).
+        few = student_quantile(max(_LEAST_FREE, self._rounds - 1), 0.975) / normal_quantile(0.975)
+        noise = 2 * few * np.sqrt(np.mean((fits - self._fit(at)) ** 2, axis=0))
         left = 1 - at
         systematic = 2 * max(0.0, abs(self.drift) - self._drift_error) * left * (1 - left)
         return np.where(left == 1, 0.0, np.maximum(noise, FLOOR) + systematic)

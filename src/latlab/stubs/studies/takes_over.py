@@ -47,7 +47,8 @@ def _function(lab: _lab.Lab) -> str | None:
     waited = samples[longest] * _profile.PERIOD_S * 1e9 / run.wall_ns
     part = samples[longest] / sum(samples.values())
     if waited < _LEAST_BUSY and part < _LEAST_BUSY:
-        return _short(busiest)
+        # A script's own level is where it called a library (an event loop, say): no part that one could name.
+        return None if busiest.endswith(":<module>") else _short(busiest)
     return f"waiting in {_short(longest)}"
 
 
