@@ -257,8 +257,8 @@ class _Points:
         """Half the width of each gain's 95 % interval: noise, and what the drift's cause may change."""
         at = np.asarray(speedups)
         fits = np.array([concave(*one)(at) for one in self._replicates[:_CURVES]])
-        # A slow spell is shared by a round's runs: what is independent is the rounds, and few tell their spread
-        # badly (Student).
+        # A slow spell is shared by a round's runs: what is independent is the rounds, and few of them tell
+        # their spread badly (Student).
         few = student_quantile(max(_LEAST_FREE, self._rounds - 1), 0.975) / normal_quantile(0.975)
         noise = 2 * few * np.sqrt(np.mean((fits - self._fit(at)) ** 2, axis=0))
         left = 1 - at
