@@ -165,3 +165,12 @@ def test_what_few_rounds_cannot_tell_of_their_spread_is_in_the_intervals(rounds:
     many._rounds = 1_000_000
     ratio = few.half_widths([1.0]) / many.half_widths([1.0])
     assert ratio[0] == pytest.approx(wider, abs=0.01)
+
+
+def test_intervals_hold_points_that_lie_off_every_curve() -> None:
+    # A system that gains less again once the component hardly takes time: others then contend with it.
+    rounds, base = measured(lambda s: 100 - 60 * min(s, 0.5) + 24 * max(0.0, s - 0.5))
+    found = forecast(rounds, baseline=base, name="score")
+    assert any("lie off every curve" in one for one in found.warnings)
+    low, high = found.curve[-1].interval
+    assert low <= 0.18 <= high

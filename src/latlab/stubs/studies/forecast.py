@@ -21,6 +21,7 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from latlab.model.evidence.said import said
 from latlab.model.evidence.studies import Speedup, StudyWarning
@@ -263,7 +264,15 @@ class _Points:
         noise = 2 * few * np.sqrt(np.mean((fits - self._fit(at)) ** 2, axis=0))
         left = 1 - at
         systematic = 2 * max(0.0, abs(self.drift) - self._drift_error) * left * (1 - left)
-        return np.where(left == 1, 0.0, np.maximum(noise, FLOOR) + systematic)
+        far, distance = self._off_curve()
+        off = np.interp(at, self.speedups, np.where(far, distance, 0.0))
+        return np.where(left == 1, 0.0, np.maximum(noise, FLOOR) + systematic + off)
+
+    def _off_curve(self) -> tuple[npt.NDArray[np.bool_], Floats]:
+        """Which points lie off the curve, and how far: a system that gains less again is no such curve."""
+        distance = np.abs(1 - self._corrected - self.gains(list(self.speedups)))
+        error = np.std(self._spread, axis=1)
+        return (distance > 3 * error) & (distance > 2 * SMALLEST_GAIN), distance
 
     def drift_interval(self) -> tuple[float, float]:
         width = 1.96 * self._drift_error
@@ -281,9 +290,7 @@ class _Points:
             found.append(said(StudyWarning.FEW_ROUNDS, rounds=self._rounds, enough=FEWEST_ROUNDS))
         if abs(self.drift) > 0.05 and abs(self.drift) > 2 * self._drift_error:
             found.append(said(StudyWarning.DRIFT, drift=self.drift))
-        distance = np.abs(1 - self._corrected - self.gains(list(self.speedups)))
-        error = np.std(self._spread, axis=1)
-        far = self.speedups[(distance > 3 * error) & (distance > 2 * SMALLEST_GAIN)]
+        far = self.speedups[self._off_curve()[0]]
         if kind != "none" and far.size:
             where = ", ".join(f"{share(s, digits=0)}" for s in far)
             found.append(said(StudyWarning.OFF_CURVE, speedups=where))
