@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from tests.files.started import as_user
 
+from latlab.bench.judging.levels import accepted
 from latlab.cli._main import main
 from latlab.errors import InputError
 from latlab.formats.trusted import read_file
@@ -214,3 +215,9 @@ def test_a_trace_longer_than_what_is_read_at_once_is_read_to_its_end(tmp_path: P
     trace.write(tmp_path / "x", [trace.Definition("parse", "int", "q", values)])
     (read,) = trace.read(tmp_path / "x")
     assert read.values == values
+
+
+def test_accepted_levels_are_read_through_the_door(tmp_path: Path) -> None:
+    (tmp_path / "levels.json").symlink_to("/dev/zero")
+    with pytest.raises(InputError, match="is a symbolic link"):
+        accepted(tmp_path / "levels.json")

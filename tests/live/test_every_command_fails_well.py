@@ -72,6 +72,22 @@ def no_locked_memory() -> None:
     _LIBC.capset(head, rights)
 
 
+# What writes a file or folder of its own; the folder that is not there is then told by its name.
+WRITES = [
+    command for command in CALLABLE
+    if {"OUT", "OUT.csv", "OUT.tar"} & set(CALLS[command].split())
+    # The one removes, the other needs a program that may not be there, and the third a revision.
+    and command not in ("runs remove", "stubs spec", "bench rev")
+]  # fmt: skip
+# The others call a wrong place a mistake of the call: 2.
+FAILS_BY_1 = {
+    "bench accept", "bench compare", "market bars", "market decode", "market generate", "market inside",
+    "market lobster", "market receive", "market replay", "market snapshot", "market stats", "market trades",
+    "requests show", "runs export", "stubs capture", "stubs compare", "stubs edit", "stubs play",
+    "stubs record", "stubs validate",
+}  # fmt: skip
+
+
 class Called:
     """A call in a fork: its exit code, and what it printed."""
 
@@ -190,3 +206,14 @@ def test_a_command_without_what_it_needs_says_so_in_one_line_and_loses_no_result
     if os.geteuid() == 0 and usual.code not in (1, 2):
         unshared = call("shared", no_shared_memory)
         assert unshared.code in ((1,) if command in NEEDS_SHARED else (0, 3, 4))
+
+
+@pytest.mark.side_by_side
+@pytest.mark.parametrize("command", WRITES)
+def test_a_place_that_is_not_there_is_one_line_that_names_it_and_the_command_s_exit_code(
+    command: str, made: dict[str, str]
+) -> None:
+    called = Called([*command.split(), *words(CALLS[command], made, "/proc/none/x")], nothing)
+    assert called.code == (1 if command in FAILS_BY_1 else 2), called.err
+    assert called.last.startswith("latlab: /proc/none"), called.err
+    assert "Traceback" not in called.err

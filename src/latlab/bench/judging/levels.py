@@ -11,6 +11,7 @@ from typing import Any
 from latlab.bench.results.imports import Results
 from latlab.errors import InputError
 from latlab.formats import documents
+from latlab.formats.trusted import MOST_TEXT_BYTES, read_file
 from latlab.model.evidence.bench import LevelSaid
 from latlab.model.evidence.said import said
 from latlab.stats.sequential import FEWEST, findable, level_changes
@@ -153,7 +154,7 @@ def accepted(path: Path) -> dict[str, list[str]]:
     if not path.exists():
         return {}
     try:
-        found = json.loads(path.read_text())["accepted"]
+        found = json.loads(read_file(path, MOST_TEXT_BYTES))["accepted"]
         return {str(name): [str(label) for label in labels] for name, labels in found.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise InputError(
