@@ -42,8 +42,8 @@ class RequestsDoubt(Kind):
 
     TOO_FEW = "only {number} requests were seen: observe for longer, with --seconds"
     PUSHED = (
-        "only {number} requests were seen; on {connections:plural connection} bytes only went out: nobody "
-        "asked for them, or it was read in a way that isn't seen, such as splice"
+        "only {number} requests were seen; on {connections:plural connection} bytes only went out: they "
+        "were not asked for, or it was read in a way that isn't seen, such as splice"
     )
     OVERLAP = (
         "on {connections:plural connection} several requests were under way at once, and which of them "
