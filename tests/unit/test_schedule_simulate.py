@@ -278,6 +278,20 @@ def test_a_wait_until_a_time_out_withholds_the_forecast() -> None:
     assert "until its time-out" in simulate(schedule_of([*rows, run(100, 101)])).withheld
 
 
+@pytest.mark.parametrize("wait", [Wait.FUTEX, Wait.TIMER])
+def test_who_looks_by_time_outs_whether_another_is_done_does_not_hold_the_end(wait: Wait) -> None:
+    # It woke the one that works at the beginning, and the recording ends before that one is done.
+    main: list[Row] = [run(0, 1)]
+    for i in range(9):
+        main += [(BLOCKED, 1 + 100 * i, 100 * (i + 1), -1, Source.TIMER, wait), run(100 * (i + 1), 100 * i + 101)]
+    main += [(BLOCKED, 901, 950, -1, Source.UNKNOWN, wait)]
+    worker = [run(0, 1), woken(1, 2, 0), run(2, 950)]
+
+    found = shares(schedule_of(main, worker, cpus=2), Scenario("role", "worker", (1,)))
+
+    assert found[:2] == pytest.approx([0.8, 0.5], abs=0.02)
+
+
 def test_who_joins_one_thread_waits_for_those_that_ended_meanwhile() -> None:
     # The longer one is waited for; when that one is faster the other one is the last.
     main = [run(0, 1), woken(1, 20, 1), run(20, 60)]

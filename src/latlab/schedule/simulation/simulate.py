@@ -31,6 +31,8 @@ _UNSEEN = 0.05  # of all threads' time
 _FORCED = 0.01  # of all waits
 _TIMED_OUT = 0.05  # of the time
 _WORKS = 0.01  # of the time some thread runs
+_IDLE = 0.01  # of what the busiest thread works
+_NEARLY = 0.95  # of its waiting
 _AWAKE = 0.05  # of its life a thread works that is no heartbeat
 _NEVER_NS, _TICK_NS = 1_000_000_000_000, 4_000_000
 # Slice, how far behind a woken thread must be to take a CPU at once, and whether each CPU has its own queue:
@@ -197,7 +199,9 @@ def _watched(schedule: Schedule, steps: Steps) -> list[int]:
     """Whose end is the program's: its first thread's, and that of all which were over before it.
 
     A join of a thread that has ended already blocks nobody and isn't seen; were it not kept, a consumer could
-    be done before what it consumes is made. Of what goes on, everybody's who isn't paced by a timer.
+    be done before what it consumes is made. Of what goes on, everybody's who isn't paced by a timer: neither
+    a heartbeat nor one who looks by time-outs whether another is done, whose naps would hold the end. Whom
+    they let go on waits for them.
     """
     own = [index for index, one in enumerate(schedule.threads) if not one.peer]
     roots = [index for index in own if schedule.threads[index].parent < 0]
@@ -213,8 +217,23 @@ def _watched(schedule: Schedule, steps: Steps) -> list[int]:
     thread, timer = steps.thread, steps.wait == int(Wait.TIMER)
     naps = np.bincount(thread[timer], minlength=len(steps.born))
     posts = np.bincount(thread[steps.deed == Deed.POST], minlength=len(steps.born))
-    busy = [index for index in own if not (naps[index] and not posts[index])]
+    busy = [
+        index for index in own
+        if not (naps[index] and not posts[index]) and not naps_only(schedule, index)
+    ]  # fmt: skip
+    worked = np.bincount(thread, steps.work, minlength=len(steps.born))
+    most = float(worked[busy].max(initial=0.0))
+    busy = [index for index in busy if worked[index] > _IDLE * most or not _waits_for_words(schedule, index)]
     return busy or own
+
+
+def _waits_for_words(schedule: Schedule, thread: int) -> bool:
+    """All that it waits for, nearly, are futexes: other threads of the program, and not a disk or a peer."""
+    rows = schedule.of_thread(thread)
+    rows = rows[rows["state"] == State.BLOCKED]
+    length = rows["end"] - rows["begin"]
+    words = np.isin(rows["wait"], (Wait.FUTEX, Wait.TIMER))
+    return bool(float(length[words].sum()) >= _NEARLY * float(length.sum()))
 
 
 def _ended_itself(schedule: Schedule, thread: int) -> bool:

@@ -17,6 +17,8 @@ Array = np.ndarray[Any, Any]
 _POLL_WORK_NS = 200_000  # less work than this between two naps: a loop that only looks whether it may go on
 _POLLS = 5  # so many naps make a loop
 _LAST_NS = 1_000_000  # from the wake-up that a thread's end is to its end
+_BEATS = 0.02  # of its life a heartbeat works at most
+_SELDOM = 0.05  # of a thread's waits for others, and of those that it ends
 _PERIODIC = 0.25  # of the naps' spread is left in their ends' distances, where a thread keeps a period
 
 
@@ -107,6 +109,7 @@ def waits_of(schedule: Schedule, places: Places, blocked: Array, meets: bool) ->
     by_thread = (waker >= 0) & np.isin(rows["source"], (Source.THREAD, Source.NETWORK))
     by_thread &= waker != rows["thread"]
     by_thread &= places.interval(np.maximum(waker, 0), rows["end"]) >= 0
+    by_thread &= ~_beats(schedule, rows, by_thread)
     slots = np.cumsum(by_thread) - 1  # those that have a use: the simulation allows no more than steps
     length = rows["end"] - rows["begin"]
     timed = (rows["source"] == Source.TIMER) & ~by_thread
@@ -135,6 +138,34 @@ def waits_of(schedule: Schedule, places: Places, blocked: Array, meets: bool) ->
         parts += _meetings(schedule, rows, by_thread, giver, when)
     parts.append(_halts(schedule, rows, timed, by_thread))
     return parts
+
+
+def _beats(schedule: Schedule, rows: Array, by_thread: Array) -> Array:
+    """Waits that a heartbeat makes and ends itself, such as a virtual machine that stops its threads by the clock.
+
+    Its time had come when they began, and such waits are seldom in what that thread has to do with others: they come
+    by the heartbeat's time, wherever the thread is by then, and are kept as they were.
+    """
+    found = np.zeros(len(rows), bool)
+    # What it has to do with others: it waits for them, and lets them go on.
+    dealings = np.bincount(
+        np.concatenate([rows["thread"][by_thread], rows["waker"][by_thread]]),
+        minlength=len(schedule.threads),
+    )
+    for beat in np.unique(rows["waker"][by_thread]).tolist():
+        its = schedule.of_thread(beat)
+        length = its["end"] - its["begin"]
+        naps = its[(its["state"] == State.BLOCKED) & (its["source"] == Source.TIMER)]
+        if not len(naps) or float(length[its["state"] == State.RUNNING].sum()) > _BEATS * float(length.sum()):
+            continue
+        naps = naps[2 * (naps["end"] - naps["begin"]) > (naps["end"] - naps["begin"]).max()]  # no back-off
+        mine = np.flatnonzero(by_thread & (rows["waker"] == beat))
+        by_thread_of = np.bincount(rows["thread"][mine], minlength=len(dealings))
+        seldom = by_thread_of[rows["thread"][mine]] < _SELDOM * dealings[rows["thread"][mine]]
+        woke = np.searchsorted(naps["end"], rows["end"][mine], "right") - 1
+        awake = (woke >= 0) & (naps["end"][np.maximum(woke, 0)] <= rows["begin"][mine])
+        found[mine[seldom & awake]] = True
+    return found
 
 
 def _joins(schedule: Schedule, rows: Array, by_thread: Array) -> list[Part]:
