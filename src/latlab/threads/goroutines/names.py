@@ -27,7 +27,8 @@ MAIN = "main.main"
 def goroutine_of(frames: Sequence[Frame]) -> str:
     """The function in which the goroutine of a stack starts; "" where the stack is of Go's scheduler.
 
-    Of a library's function, such as that of a pool, the program's own that it calls.
+    Of a library's function, such as that of a pool, the program's own that it calls. Of a stack that ends within
+    the program, since a frame was larger than what was copied of it, the outermost that is there.
 
     Args:
         frames: innermost first.
@@ -35,7 +36,7 @@ def goroutine_of(frames: Sequence[Frame]) -> str:
     names = [frame.function for frame in frames]
     if any(_COLLECTS.match(name) for name in names) and all(name.startswith("runtime.") for name in names):
         return COLLECTOR
-    if not names or not _BEGINS.match(names[-1]):
+    if not names or not (_BEGINS.match(names[-1]) or is_written(names[-1])):
         return ""
     outer = [name for name in reversed(names) if name and not name.startswith("runtime.")]
     if not outer:
