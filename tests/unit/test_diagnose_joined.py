@@ -39,6 +39,27 @@ def test_a_stage_that_the_queues_name_stays() -> None:
     assert told.to_json()["limit"]["name"] == "book"
 
 
+def worker(name: str, busy: float) -> Role:
+    return Role(name, 1, (7,), busy, 0.0, {"futex": 1 - busy}, 1.0, 0.5, threads=(1,))
+
+
+def test_a_stage_whose_threads_had_far_less_work_than_another_one_leaves_the_name_to_that() -> None:
+    limit = replace(SLEEP, kind=LimitKind.THREAD, name="glaze", sentence="Bottleneck: glaze.")
+    threads = replace(findings(limit), roles=(worker("glaze", 0.9), worker("shape", 0.35)))
+    told = joined(answer(Verdict.STAGE, stage="shape"), threads)
+    assert (told.limiting_stage, told.sentence) == ("glaze", "Bottleneck: glaze.")
+    threads = replace(threads, roles=(worker("glaze", 0.9), worker("shape", 0.7)))
+    assert joined(answer(Verdict.STAGE, stage="shape"), threads).limiting_stage == "shape"
+
+
+def test_a_stage_that_has_ended_does_not_pace_itself() -> None:
+    asleep = replace(worker("taster", 0.02), blocked={"timer": 0.98})
+    assert asleep.asleep
+    told = joined(answer(Verdict.STOPPED, stage="taster"), replace(findings(), roles=(asleep,)))
+    assert "sleeps" not in told.sentence
+    assert told.to_json()["limit"]["kind"] == "thread"
+
+
 @pytest.mark.parametrize(
     "threads",
     [

@@ -94,6 +94,27 @@ def test_a_stage_that_the_model_keeps_busy_and_whose_thread_waits_is_no_model() 
         modelled(with_own_times(), "stage-1", seed=1, events=200, roles=roles)
 
 
+def test_lines_that_no_queue_connects_have_a_forecast_each() -> None:
+    one = with_own_times()
+    samples = {key: np.concatenate([value, value]) for key, value in one.samples.items()}
+    samples["queue"] = np.concatenate([one.samples["queue"], one.samples["queue"] + len(one.queues)])
+    beside = tuple(
+        replace(
+            queue, number=queue.number + len(one.queues), name=f"other {queue.name}",
+            source_name=f"other {queue.source_name}", drain_name=f"other {queue.drain_name}",
+        )
+        for queue in one.queues
+    )  # fmt: skip
+    both = replace(one, queues=(*one.queues, *beside), samples=samples)
+    found, alone = (modelled(seen, "stage-1", seed=1, events=200) for seen in (both, one))
+    assert found.baseline.rate_hz == alone.baseline.rate_hz
+
+
+def test_a_model_in_which_another_stage_is_busier_than_what_limits_forecasts_nothing() -> None:
+    with pytest.raises(NotTrustworthyError, match=r"stage-2 limits .* the model has stage-1 busy (9\d|100)"):
+        modelled(with_own_times(), "stage-2", seed=1, events=200, limits=True)
+
+
 def test_stages_that_share_one_thread_make_no_model() -> None:
     with pytest.raises(NotTrustworthyError, match=r"its stages share app\.py, which ran 99"):
         modelled(with_own_times(), "stage-1", seed=1, events=200, roles=(role("app.py", 0.99),))

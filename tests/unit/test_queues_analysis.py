@@ -320,15 +320,19 @@ def test_a_pool_of_workers_at_a_lower_load_does_not_make_the_stages_behind_it_lo
     assert found.stages[3].utilisation == pytest.approx(0.6, abs=0.1)
 
 
-def two_books(slow_ns: Any) -> Any:
-    """A source that deals events to two stages of one type; each is busy for `slow_ns[i]` an event."""
+def two_books(slow_ns: Any, shares: tuple[float, ...] = (1.0, 1.0)) -> Any:
+    """A source that deals events to two stages of one type; each is busy for `slow_ns[i]` an event.
+
+    Args:
+        shares: of the events that a stage could nearly serve, those that it gets.
+    """
     rng = np.random.default_rng(3)
     period, sweeps = 100_000, 8_000
     end = period * sweeps
     at = np.arange(sweeps, dtype=np.int64) * period
     parts = []
-    for number, service in enumerate(slow_ns):
-        arrivals = np.sort(rng.uniform(0, end, int(end / 22_000)))
+    for number, (service, share) in enumerate(zip(slow_ns, shares, strict=True)):
+        arrivals = np.sort(rng.uniform(0, end, int(share * end / 22_000)))
         free, taken = 0.0, []
         for arrival, time in zip(arrivals, rng.exponential(service, len(arrivals)), strict=True):
             free = max(free, arrival) + time
@@ -372,6 +376,12 @@ def test_stages_of_one_type_that_are_slow_alike_are_named_by_their_type() -> Non
 
 def test_one_stage_of_a_type_that_is_slow_alone_is_named_itself() -> None:
     found = analyse(two_books([24_000.0, 1_000.0]))
+    assert (found.limiting_stage, found.verdict) == ("book-0", Verdict.STAGE)
+
+
+def test_one_stage_of_a_type_that_has_most_of_its_events_is_named_itself() -> None:
+    # Each event takes as long at every one of them: a hot partition.
+    found = analyse(two_books([24_000.0, 24_000.0], shares=(1.0, 0.1)))
     assert (found.limiting_stage, found.verdict) == ("book-0", Verdict.STAGE)
 
 

@@ -16,7 +16,7 @@ from latlab.model.queues.analysis import Doubt, DoubtKind, Verdict
 from latlab.model.queues.observation import Observation, Queue, QueueKind, SocketBuffer
 from latlab.queues import analyse
 from latlab.queues.judge.gate import doubts_about
-from latlab.queues.judge.lines import lines_of
+from latlab.queues.judge.lines import lines_of, unseen_queues
 from latlab.queues.judge.measures.measured import measure
 from latlab.queues.judge.measures.queues import queue_results
 from latlab.queues.judge.measures.series import expand, steady_window
@@ -172,6 +172,16 @@ def test_two_lines_that_no_queue_connects_have_a_verdict_each() -> None:
     assert {one.limiting_stage for one in found.lines} == {"stage-1", "b-stage-3"}
     assert not found.doubts
     assert any("b-stage-3 limits" in text for text in analysis_lines(found))
+
+
+def test_a_queue_that_was_not_seen_leads_from_what_was_taken_first_to_what_was_put_after() -> None:
+    # A line cut in the middle: what its first part took comes out of its second, and not the other way round.
+    observation = line(2, load=1.5, capacity=8)
+    first, second = observation.queues[0], observation.queues[2]
+    cut = replace(observation, queues=(first, second))
+    series = expand(cut)
+    found = unseen_queues(series, lines_of(series))
+    assert [(one.where, one.other) for one in found] == [(first.drain, second.source)]
 
 
 def test_stages_that_a_queue_connects_are_one_line() -> None:

@@ -152,6 +152,16 @@ def test_a_stage_that_runs_for_what_it_needs_stays_named_beside_the_lock() -> No
     assert by_interpreter_lock(answer(Verdict.STAGE, "parse"), seen) is None
 
 
+def test_who_needs_the_lock_for_itself_alone_limits_by_what_it_computes() -> None:
+    # One process of a line: its feeder waits for the lock for long, and has next to nothing to do with it.
+    seen = threads(role("parse", 0.93, 0.93), role("feeder", 0.02, 0.03, futex=0.84))
+    lock = replace(GIL, waiters=("parse", "feeder"), holders=("parse", "feeder"))
+    computes = replace(LIMIT, kind=LimitKind.PROCESS, name="parse", sentence="Bottleneck: parse.")
+    told = by_interpreter_lock(answer(Verdict.NONE, None), replace(seen, locks=(lock,), limit=computes))
+    assert told is not None
+    assert (told.limiting_stage, told.sentence) == ("parse", "Bottleneck: parse.")
+
+
 def test_where_all_need_the_lock_alike_the_lock_is_told() -> None:
     seen = threads(role("parse", 0.4, 0.5, futex=0.55), role("store", 0.4, 0.4, futex=0.55))
     told = by_interpreter_lock(answer(Verdict.STAGE, "store"), seen)

@@ -283,13 +283,38 @@ def test_who_looks_by_time_outs_whether_another_is_done_does_not_hold_the_end(wa
     # It woke the one that works at the beginning, and the recording ends before that one is done.
     main: list[Row] = [run(0, 1)]
     for i in range(9):
-        main += [(BLOCKED, 1 + 100 * i, 100 * (i + 1), -1, Source.TIMER, wait), run(100 * (i + 1), 100 * i + 101)]
+        main += [
+            (BLOCKED, 1 + 100 * i, 100 * (i + 1), -1, Source.TIMER, wait),
+            run(100 * (i + 1), 100 * i + 101),
+        ]
     main += [(BLOCKED, 901, 950, -1, Source.UNKNOWN, wait)]
     worker = [run(0, 1), woken(1, 2, 0), run(2, 950)]
 
     found = shares(schedule_of(main, worker, cpus=2), Scenario("role", "worker", (1,)))
 
     assert found[:2] == pytest.approx([0.8, 0.5], abs=0.02)
+
+
+def test_a_heartbeat_that_stops_a_thread_by_the_clock_does_not_pace_it() -> None:
+    # Thread 1 makes what thread 2 takes, every 4 ms; every 100 ms thread 3 stops thread 1 for 1 ms.
+    main = [run(0, 1), woken(1, 1000, 1)]
+    maker: list[Row] = []
+    taker: list[Row] = []
+    beat: list[Row] = [run(0, 1)]
+    for i in range(250):
+        begin, end = 4 * i, 4 * (i + 1)
+        if i % 25 == 5:
+            maker += [run(begin, begin + 2), woken(begin + 2, begin + 3, 3), run(begin + 3, end)]
+            beat += [nap(beat[-1][2], begin + 2), run(begin + 2, begin + 3)]
+        else:
+            maker += [run(begin, end)]
+        taker += [woken(taker[-1][2] if taker else 0, end, 1), run(end, end + 2)]
+    beat += [nap(beat[-1][2], 1000)]
+    whole = schedule_of(main, maker, taker, beat, cpus=4)
+
+    found = shares(whole, Scenario("role", "maker", (1,)))
+
+    assert found[:2] == pytest.approx([0.8, 0.5], abs=0.03)
 
 
 def test_who_joins_one_thread_waits_for_those_that_ended_meanwhile() -> None:

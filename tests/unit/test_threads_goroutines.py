@@ -132,6 +132,8 @@ def test_the_thread_that_only_looks_after_the_others_does_not_limit() -> None:
         (("fmt.Sprint", "github.com/acme/pool.(*Worker).run", BEGIN), "github.com/acme/pool.(*Worker).run"),
         (("bufio.(*Reader).Read", "net/http.(*conn).serve", BEGIN), "net/http.(*conn).serve"),
         (("runtime.scanobject", "runtime.gcDrain", "runtime.gcBgMarkWorker", BEGIN), "garbage collector"),
+        (("crypto/sha256.block", "main.(*Vault).seal", "main.clerk"), "main.clerk"),  # cut within the program
+        (("runtime.mallocgc", "runtime.newproc"), ""),  # cut within the runtime
         (IDLE, ""),
         ((), ""),
     ],

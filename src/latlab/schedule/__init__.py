@@ -5,8 +5,8 @@
 allowed, and by perf events else. `method="proc"` needs no rights, and tells less; `grant` how to get them.
 """
 
-from latlab.schedule.capture import GivenUpError, Transfers, capture_command, capture_pids
+from latlab.schedule.capture import Transfers, capture_command, capture_pids
 from latlab.schedule.looks import grant
 from latlab.schedule.pipes import is_pipe
 
-__all__ = ["GivenUpError", "Transfers", "capture_command", "capture_pids", "grant", "is_pipe"]
+__all__ = ["Transfers", "capture_command", "capture_pids", "grant", "is_pipe"]

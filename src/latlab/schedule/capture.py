@@ -27,7 +27,7 @@ from latlab.schedule.tree import Member, alive, command_of, leads, member, threa
 from latlab.system.cpus import ahead_of_others
 from latlab.system.kernel.samples import Events, name_of
 
-__all__ = ["GivenUpError", "Transfers", "capture_command", "capture_pids"]
+__all__ = ["Transfers", "capture_command", "capture_pids"]
 
 _GRACE_S = 2.0  # from SIGTERM to SIGKILL
 _LEAST_WAKES = 10  # of our threads, before another program counts as one that ours talks to
@@ -39,14 +39,6 @@ _ASK_S = 0.01
 _LATE_S = 0.2  # after its time, who is woken among hundreds that want the CPUs
 
 Stop = Callable[[], bool]
-
-
-class GivenUpError(Exception):
-    """The capture of a command was given up; `process` goes on, and is the caller's."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        super().__init__("the capture was given up")
-        self.process = process
 
 
 @dataclass(frozen=True)
@@ -89,7 +81,7 @@ def capture_command(
     method: str = "auto",
     stacks: bool = True,
     transfers: Callable[[Transfers], None] | None = None,
-    give_up: Stop = lambda: False,
+    beside: Callable[[], object] = lambda: None,
     over: Callable[[], None] = lambda: None,
 ) -> Schedule:
     """Run a command and capture what its threads do until it ends, or `seconds` are over.
@@ -104,11 +96,10 @@ def capture_command(
         method: "bpf", "perf", "auto" for the first of them that is allowed, or "proc", which needs no rights.
         stacks: sample where in the code its threads run and block.
         transfers: given what went in and out of the processes' sockets, which is collected then.
-        give_up: asked many times a second; True ends the capture, and the command goes on.
+        beside: called many times a second while it runs.
         over: called when the command has ended, or its time is over, before it is told to end.
 
     Raises:
-        GivenUpError: `give_up` said so.
         UsageError: there is no such command.
         UnavailableError: no rights to trace.
     """
@@ -125,18 +116,13 @@ def capture_command(
         sampling.follow([process.pid])
         own = _own(process.pid)
         collector.follow([process.pid])
-        given_up = False
         with _Punctual() as punctual:
             try:
-                code = _wait(process, seconds, give_up, punctual)
-                given_up = code is None and give_up()
+                code = _wait(process, seconds, beside, punctual)
             finally:
                 ended = time.monotonic_ns()
-                if not given_up:
-                    over()
-                    _end(process, collector)
-            if given_up:
-                raise GivenUpError(process)
+                over()
+                _end(process, collector)
             sockets = local_sockets()
             time.sleep(_SETTLE_S)
     if isinstance(collector, Looks):
@@ -267,7 +253,10 @@ class _Punctual:
 
 
 def _wait(
-    process: subprocess.Popen[bytes], seconds: float | None, give_up: Stop, punctual: _Punctual
+    process: subprocess.Popen[bytes],
+    seconds: float | None,
+    beside: Callable[[], object],
+    punctual: _Punctual,
 ) -> int | None:
     until = None if seconds is None else time.monotonic() + seconds
     while until is None or time.monotonic() < until:
@@ -275,8 +264,7 @@ def _wait(
         try:
             punctual.sleep(left, process.wait)
         except subprocess.TimeoutExpired:
-            if give_up():
-                break
+            beside()
         else:
             return process.returncode
     return None

@@ -24,6 +24,7 @@ _MOST = 0.5  # of what all that want it run …
 _LEAD = 2.0  # … and so many times what the second runs
 _WAITS = 0.5  # of its time, a stage that is named for want of the lock
 _SURE = 0.95
+_LITTLE = 0.1  # of what it runs
 
 
 def interpreter_lock(threads: ThreadFindings | None) -> LockUse | None:
@@ -63,6 +64,16 @@ def by_interpreter_lock(answer: Answer, threads: ThreadFindings) -> Answer | Non
     if answer.verdict == Verdict.STAGE and not (named is not None and _waits_for(named, lock)):
         return None
     first = _needs_most(threads, lock)
+    if first is not None and named is None and _needs_it_alone(threads, lock, first):
+        # Without the lock nothing would go faster: others of its process have next to nothing to do.
+        limit = threads.limit
+        if limit.name != first.name or limit.confidence < _SURE:
+            return None
+        return replace(
+            answer, sentence=limit.sentence, limiting_stage=limit.name, verdict=str(limit.kind),
+            confidence=limit.confidence, doubts=(), lines=(),
+            evidence=(*limit.evidence, said(RunEvidence.QUEUES_ALONE, sentence=answer.sentence)),
+        )  # fmt: skip
     if first is not None and first is not named:
         times = {"stage": first.name, "ran": first.running * first.count, "waited": lock.share}
         sentence = said(RunFinding.NEEDS_LOCK, **times)
@@ -94,6 +105,15 @@ def withheld(answer: Answer, why: str) -> Answer:
 
 def _waits_for(role: Role, lock: LockUse) -> bool:
     return role.name in lock.waiters and role.blocked.get("futex", 0.0) >= _WAITS
+
+
+def _needs_it_alone(threads: ThreadFindings, lock: LockUse, first: Role) -> bool:
+    """No other thread of its process that wants the lock runs for a tenth of what it does."""
+    wanting = {*lock.waiters, *lock.holders} - {first.name}
+    others = [
+        role.running for role in threads.roles if role.name in wanting and set(role.pids) & set(first.pids)
+    ]
+    return sum(others) < _LITTLE * first.running
 
 
 def _needs_most(threads: ThreadFindings, lock: LockUse) -> Role | None:

@@ -32,6 +32,7 @@ _AT_DISK = ("disk", "sync")
 _DISK = 0.25  # of its threads' time, blocked there: the rest of what the disk takes, the kernel computes
 _SHORT = frozenset((Verdict.CPU, Verdict.SCHEDULER))
 _WAITING = 0.6  # of its threads' time: then it does not have work and room for most of it
+_MORE_WORK = 1.5  # times as much of the time
 _KEPT = 0.25  # of the time, a thread without a CPU: then it may not stand still by itself
 _RUNNABLE = 0.15  # of the progress: less is no lack of CPUs
 
@@ -54,7 +55,7 @@ def joined(
     if not distrust and (by_lock := by_interpreter_lock(answer, threads)) is not None:
         return by_lock
     role = threads.role(answer.limiting_stage)
-    if role is not None and role.asleep:
+    if role is not None and role.asleep and answer.verdict != Verdict.STOPPED:
         sentence = said(RunFinding.SLEEPS, sentence=answer.sentence, asleep=role.asleep)
         answer = replace(answer, sentence=sentence)
     if role is not None and (lock := _lock_between(role, threads)) is not None:
@@ -80,6 +81,8 @@ def joined(
         role is not None and answer.verdict == Verdict.STAGE and (waits := _waits(role, threads)) >= _WAITING
     ):
         return _by_others(answer, threads, role, waits)
+    elif not distrust and role is not None and answer.verdict == Verdict.STAGE and _another(role, threads):
+        return _by_others(answer, threads, role, _waits(role, threads))
     ended = [one for one in distrust if kind_of(one) is RunDoubt.ENDED]
     verdicts = {answer.verdict, *(line.verdict for line in answer.lines)}
     doubts = (*answer.doubts, *(doubt for line in answer.lines for doubt in line.doubts))
@@ -164,6 +167,14 @@ def _each_line(answer: Answer, threads: ThreadFindings) -> Answer:
     if answer.limiting_stage in named or answer.limiting_stage is None:
         return answer
     return replace(answer, limiting_stage=None, verdict=str(Verdict.UNKNOWN), confidence=0.0)
+
+
+def _another(role: Role, threads: ThreadFindings) -> bool:
+    """Threads name another role for sure, which had work for far more of the time than those of the stage."""
+    other = threads.role(threads.limit.name)
+    if other is None or other is role or not _names(threads) or role.count > 1 or other.count > 1:
+        return False
+    return other.running + other.runnable > _MORE_WORK * (role.running + role.runnable)
 
 
 def _by_others(answer: Answer, threads: ThreadFindings, role: Role, waits: float) -> Answer:

@@ -51,8 +51,9 @@ def modelled(
     events: int = _EVENTS,
     deadline: float = math.inf,
     roles: Sequence[Role] = (),
+    limits: bool = False,
 ) -> Forecast:
-    """Fit, and simulate the stage at several speeds.
+    """Fit the line that the stage is in, and simulate it at several speeds.
 
     Args:
         stage: its name, or a type of stages.
@@ -60,12 +61,14 @@ def modelled(
         seed: of the simulations; every speed sees the same arrivals.
         events: that arrive in each simulation.
         deadline: on the clock of time.monotonic: no simulation begins after it.
+        limits: by what was observed the stage is what limits.
 
     Raises:
         MissingExtraError: without ciw.
         LatlabError: the observation makes no model, or one that gives another throughput than was seen, or
             the simulations don't fit.
     """
+    observation = _line_of(observation, stage)
     model = queues.fit_model(observation)
     # With its interruptions: the same number as in the table of stages and the budget.
     services = [one.mean_ns for one in model.stages if stage in (one.name, one.type)]
@@ -78,6 +81,8 @@ def modelled(
     least = _simulated(bounded, stage, events, seed, SPEEDUPS[:1], deadline)
     _require_null(observation, model, least[0.0])
     require_seen(model, least[0.0][0], roles)
+    if limits:
+        _require_busiest(stage, own, least[0.0][0])
     least |= _simulated(bounded, stage, events, seed, SPEEDUPS[1:], deadline)
     # If others were a quarter of what they may be: does the answer change?
     quarter = _bounded(model, bounds, _QUARTER)
@@ -110,6 +115,38 @@ def modelled(
         takes_over=after,
     )
     return with_limits(told)
+
+
+def _line_of(observation: Observation, stage: str) -> Observation:
+    """The queues that hang together with those of the stage: each line has a throughput of its own."""
+    ends = [
+        {queue.source, queue.drain, f"group {queue.group}"} - {"", "group "} for queue in observation.queues
+    ]
+    mine = {
+        number for number, queue in enumerate(observation.queues)
+        if stage in (queue.source, queue.drain, queue.source_type, queue.drain_type)
+    }  # fmt: skip
+    before = -1
+    while before < len(mine):
+        before = len(mine)
+        known = {end for number in mine for end in ends[number]}
+        mine |= {number for number, own in enumerate(ends) if own & known}
+    if not mine:
+        return observation
+    return replace(observation, queues=tuple(observation.queues[number] for number in sorted(mine)))
+
+
+def _require_busiest(stage: str, own: set[str], run: ModelForecast) -> None:
+    """In the model as it is, what limits is the busiest, too.
+
+    Raises:
+        NotTrustworthyError: another stage is.
+    """
+    busy = {one.name: one.utilisation for one in run.stages}
+    most = max((busy[name] for name in own if name in busy), default=0.0)
+    other = max(busy.keys() - own, key=lambda name: busy[name], default=None)
+    if other is not None and busy[other] > most + _BUSIER:
+        raise _withheld(ModelDoubt.ANOTHER, stage=stage, other=other, busy=busy[other], own=most)
 
 
 def _told(stage: str, service_ns: float, points: Mapping[float, ForecastPoint], sentence: str) -> Forecast:

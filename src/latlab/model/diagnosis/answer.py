@@ -396,7 +396,7 @@ class Answer:
         if self.limiting_stage is not None:
             kind = LimitKind.THREAD
         if role is not None and self.threads is not None:
-            if role.asleep:
+            if role.asleep and self.verdict != Verdict.STOPPED:  # who has ended paces nothing
                 kind = LimitKind.TIMER
             elif self.threads.root not in (0, *role.pids):
                 kind = LimitKind.PROCESS

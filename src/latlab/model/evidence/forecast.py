@@ -95,6 +95,10 @@ class ModelDoubt(Kind):
         "{source} waited for other threads {waited:share} of the time, so that what it puts may depend on "
         "what is served, as with a window of credits: the model knows only its queues"
     )
+    ANOTHER = (
+        "{stage} limits by what was observed, and the model has {other} busy {busy:share} of the time and "
+        "{stage} {own:share}: it does not know all that {other} waits for"
+    )
     ONE_THREAD = (
         "its stages share {who}, which ran {running:share} of the time: the model knows no thread that "
         "several stages need"

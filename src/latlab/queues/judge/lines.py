@@ -17,6 +17,7 @@ __all__ = ["lines_of", "unseen_queues"]
 _FEWEST = 200  # events: fewer go in step by chance
 _IN_STEP = 0.03  # of the events, and …
 _MOST_APART = 256  # … at most so many, which a queue in between may hold
+_FEW = 8.0  # events: so many more than were taken may have been put on, by what was counted when
 
 
 def lines_of(series: Series) -> list[list[int]]:
@@ -60,7 +61,7 @@ def unseen_queues(series: Series, lines: list[list[int]]) -> list[Doubt]:
                 continue
             for last, taken in lasts.items():
                 for first, given in firsts.items():
-                    if _in_step(taken, given):
+                    if _in_step(taken, given) and float(np.mean(taken - given)) > -_FEW:
                         found.append(Doubt(DoubtKind.UNSEEN_QUEUE, last, first))
     return found
 

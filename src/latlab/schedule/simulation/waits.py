@@ -141,10 +141,10 @@ def waits_of(schedule: Schedule, places: Places, blocked: Array, meets: bool) ->
 
 
 def _beats(schedule: Schedule, rows: Array, by_thread: Array) -> Array:
-    """Waits that a heartbeat makes and ends itself, such as a virtual machine that stops its threads by the clock.
+    """Waits that a heartbeat makes and ends, such as a virtual machine's that stops its threads by the clock.
 
-    Its time had come when they began, and such waits are seldom in what that thread has to do with others: they come
-    by the heartbeat's time, wherever the thread is by then, and are kept as they were.
+    Its time had come when they began, and such waits are seldom in what that thread deals with others. They
+    come by the heartbeat's time, wherever the thread is by then, and are kept as they were.
     """
     found = np.zeros(len(rows), bool)
     # What it has to do with others: it waits for them, and lets them go on.

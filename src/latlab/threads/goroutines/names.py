@@ -27,8 +27,8 @@ MAIN = "main.main"
 def goroutine_of(frames: Sequence[Frame]) -> str:
     """The function in which the goroutine of a stack starts; "" where the stack is of Go's scheduler.
 
-    Of a library's function, such as that of a pool, the program's own that it calls. Of a stack that ends within
-    the program, since a frame was larger than what was copied of it, the outermost that is there.
+    Of a library's function, such as that of a pool, the program's own that it calls. Of a stack that ends
+    within the program, since a frame was larger than what was copied of it, the outermost that is there.
 
     Args:
         frames: innermost first.

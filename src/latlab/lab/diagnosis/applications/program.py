@@ -53,8 +53,9 @@ class _Program:
         assert seen.queues is not None
         roles = seen.threads.roles if seen.threads is not None else ()
         return modelled(
-            seen.queues.observation, stage, seed=self.question.seed, deadline=deadline, roles=roles
-        )
+            seen.queues.observation, stage, seed=self.question.seed, deadline=deadline, roles=roles,
+            limits=stage == seen.queues.diagnosis.limiting_stage,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

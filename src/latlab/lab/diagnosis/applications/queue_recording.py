@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from latlab.errors import InputError, LatlabError, UsageError
+from latlab.errors import InputError, UsageError
 from latlab.formats.event_traces.growing import trace_files
 from latlab.formats.recording import RecordingWriter
 from latlab.lab.judge.watched import Watched, watched
@@ -22,7 +20,7 @@ from latlab.model.evidence.pipeline import RunDoubt
 from latlab.model.evidence.said import said
 from latlab.model.machine.environment import Environment
 from latlab.queues import Recorder, applications, load
-from latlab.schedule.tree import descends, tree_of
+from latlab.schedule.tree import descends
 
 __all__ = [
     "MappedTraces",
@@ -37,16 +35,10 @@ __all__ = [
 ]
 
 KIND = "queues"
-_APPEAR_S = 30.0  # an interpreter that imports half the world needs some seconds before its first queue
-_ENDS_S = 5.0  # for a command to end when it is asked to
 _PERIOD_NS = 200_000
 _MAPPED_S = 0.25  # between two looks for trace files
 # By SIGINT, SIGKILL, SIGPIPE and SIGTERM as a shell tells it, and by timeout(1).
 _STOPPED = (124, 130, 137, 141, 143)
-_TWO_LINES = (
-    "Python's own queues are counted by themselves (not under python -I or -E); publish others "
-    "(Python: latlab.queues.instrument, C++: latlab/counters.hpp; see docs/tutorials/python-pipeline.md)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,35 +182,6 @@ class QueueRecording:
         self._stack.close()
         return run
 
-    def until_end_of(self, process: subprocess.Popen[bytes]) -> QueueRun:
-        """Until the command ends, or its time is over, when it is ended; then analyse.
-
-        Raises:
-            LatlabError: it published no queue.
-        """
-        try:
-            if self._recorder is None:
-                _await_queues(process, self._begin, min(self._seconds, _APPEAR_S))
-                self.begin()
-            assert self._recorder is not None
-            until = self._begin + self._seconds
-            while process.poll() is None and time.monotonic() < until and not self._recorder.failed:
-                self._traces.look()
-                time.sleep(0.01)
-            self.end()
-        finally:
-            status = _ended(process)
-        run = self.finished(status)
-        assert run is not None
-        return run
-
-
-def _ended(process: subprocess.Popen[bytes]) -> int | None:
-    """End it with all that it started, if it hasn't; the status with which it ended by itself."""
-    status = process.poll()
-    _end_all(process)
-    return status
-
 
 def observe_pid(
     pid: int, output: Path, *, seconds: float, environment: Environment, tell: Callable[[str], None]
@@ -279,49 +242,3 @@ def counters_in(folder: str) -> Iterator[None]:
             del os.environ["LATLAB_COUNTERS"]
         else:
             os.environ["LATLAB_COUNTERS"] = before
-
-
-def _end_all(process: subprocess.Popen[bytes]) -> None:
-    """End a command and every process that it started: of its group, and below it of any other."""
-    apart = [pid for pid in tree_of([process.pid]) if _leads_away(pid, process.pid)]
-
-    def tell(number: int) -> bool:
-        for pid in apart:
-            with suppress(ProcessLookupError, PermissionError):  # it has ended, or is another user's
-                os.kill(pid, number)
-        try:
-            os.killpg(process.pid, number)
-        except (ProcessLookupError, PermissionError):  # macOS says that of a group of zombies
-            if process.poll() is None:  # whoever started it gave it no group of its own
-                process.send_signal(number)
-            return False
-        return True
-
-    tell(signal.SIGTERM)
-    until = time.monotonic() + _ENDS_S
-    while process.poll() is None and time.monotonic() < until:
-        time.sleep(0.01)
-    while time.monotonic() < until and tell(0):
-        time.sleep(0.01)
-    tell(signal.SIGKILL)
-    process.wait()
-
-
-def _leads_away(pid: int, group: int) -> bool:
-    """Whether a process is of another group; one that has ended is of none."""
-    try:
-        return os.getpgid(pid) != group
-    except (ProcessLookupError, PermissionError):
-        return False
-
-
-def _await_queues(process: subprocess.Popen[bytes], begin: float, seconds: float) -> None:
-    while not any(one.queues for one in applications()):
-        if process.poll() is not None:
-            raise LatlabError(
-                f"the command ended (status {process.returncode}) without publishing a queue",
-                remedy=_TWO_LINES,
-            )
-        if time.monotonic() > begin + seconds:
-            raise LatlabError(f"the command published no queue within {seconds:g} s", remedy=_TWO_LINES)
-        time.sleep(0.01)

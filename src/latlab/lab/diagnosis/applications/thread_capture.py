@@ -1,4 +1,4 @@
-"""Observes any program from outside: what its threads do; its queues instead, where it publishes counters."""
+"""Observes any program from outside: what its threads do; its queues too, where it publishes counters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from latlab.model.queues.observation import Observation
 from latlab.model.requests import Requests
 from latlab.model.schedule import Schedule
 from latlab.model.threads import Limit, LimitKind
-from latlab.queues import applications, injected
+from latlab.queues import injected
 from latlab.system.scratch import scratch
 from latlab.words import duration
 
@@ -38,7 +38,7 @@ _LISTEN_LOOKS_S = (0.2, 0.4, 0.7, 1.0, 1.5, 4.0, 10.0, 30.0)
 
 @dataclass
 class _Watch:
-    """Asked while a program is captured: who of it accepts connections, and whether it publishes queues."""
+    """Looks, while a program is captured, who of it accepts connections, and whether it publishes queues."""
 
     recording: QueueRecording | None = None
     missed: bool = False  # it published queues, and had ended before they could be recorded
@@ -55,7 +55,7 @@ class _Watch:
         return frozenset(self.doors - self.clients)
 
     def __call__(self) -> bool:
-        """Whether it publishes queues, which tell more than its threads."""
+        """Look; False, since nothing that is seen ends a capture."""
         if self.looks and time.monotonic() > self.begin + self.looks[0]:
             del self.looks[0]
             doors, clients, asks = listening(self.pid)
@@ -68,13 +68,9 @@ class _Watch:
         try:
             self.recording.begin()
         except InputError:  # it has ended between the two looks
-            self.recording, self.missed = None, True
-            return False
-        if all(_interpreted(one.pid) for one in applications() if one.live and one.queues):
-            # An interpreter's queues are slow enough for both to be watched; threads tell what queues don't.
-            self.recording = None
-            return False
-        return True
+            self.missed = True
+        self.recording = None
+        return False
 
 
 def capture_of_pid(pid: int, seconds: float, place: Place, method: str = "auto") -> Observed:
@@ -104,13 +100,13 @@ def capture_of_pid(pid: int, seconds: float, place: Place, method: str = "auto")
 def capture_of_command(
     command: Sequence[str], seconds: float, place: Place, method: str = "auto"
 ) -> Observed:
-    """Run a command; its queues instead, where it is a program in C++ that publishes some.
+    """Run a command, and look at what its threads do, and at its queues where it publishes some.
 
     Raises:
         UsageError: there is no such program.
         UnavailableError: the kernel's events may not be read.
     """
-    from latlab.schedule import GivenUpError, capture_command
+    from latlab.schedule import capture_command
 
     moved: list[Transfers] = []
     program = program_of(command)
@@ -123,23 +119,19 @@ def capture_of_command(
         ) as recording,
     ):
         watch = _Watch(recording=recording)
-        try:
-            schedule = _with_transfers(
-                moved,
-                lambda keep: capture_command(
-                    [program, *command[1:]],
-                    seconds,
-                    output=2,
-                    environment=injected(os.environ, folder),
-                    give_up=watch,
-                    over=recording.end,
-                    transfers=keep,
-                    method=method,
-                ),
-            )
-        except GivenUpError as given_up:
-            place.tell("it publishes its queues: observing these")
-            return by_queues(recording.until_end_of(given_up.process))
+        schedule = _with_transfers(
+            moved,
+            lambda keep: capture_command(
+                [program, *command[1:]],
+                seconds,
+                output=2,
+                environment=injected(os.environ, folder),
+                beside=watch,
+                over=recording.end,
+                transfers=keep,
+                method=method,
+            ),
+        )
         queues = recording.finished(schedule.exit_code)
     return replace(_analysed(schedule, watch, queues, place, moved), requests=_requests(moved, schedule))
 
@@ -211,14 +203,6 @@ def _too_short(limit: Limit, seconds: float) -> Limit:
         limit, kind=LimitKind.UNKNOWN, name="", confidence=0.0, share=0.0,
         sentence=f"Cannot tell what limits: {why}.", why_not=(f"{why}; a run of some seconds shows them",),
     )  # fmt: skip
-
-
-def _interpreted(pid: int) -> bool:
-    """Whether a process is a Python interpreter; False where it can't be known."""
-    try:
-        return "python" in os.path.basename(os.readlink(f"/proc/{pid}/exe"))  # noqa: PTH119, PTH115
-    except OSError:
-        return False
 
 
 def by_queues(run: QueueRun) -> Observed:

@@ -28,7 +28,8 @@ def landmarks(observation: Observation, *, exclude: tuple[str, ...] = ()) -> tup
     drops, fulls, starts = [], [], []
     samples = observation.samples
     order = np.argsort(samples["queue"], kind="stable")
-    bounds = np.searchsorted(samples["queue"][order], np.arange(len(observation.queues) + 1))
+    numbers = max((queue.number for queue in observation.queues), default=-1) + 2
+    bounds = np.searchsorted(samples["queue"][order], np.arange(numbers))
     for queue in observation.queues:
         if queue.name in exclude:
             continue

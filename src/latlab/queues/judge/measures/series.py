@@ -137,7 +137,8 @@ def expand(
         raise NotTrustworthyError("fewer than two sweeps to analyse", remedy="record for longer")
     samples = observation.samples
     order = np.argsort(samples["queue"], kind="stable")
-    starts = np.searchsorted(samples["queue"][order], np.arange(len(observation.queues) + 1)).tolist()
+    numbers = max((queue.number for queue in observation.queues), default=-1) + 2  # of some, if not of all
+    starts = np.searchsorted(samples["queue"][order], np.arange(numbers)).tolist()
     stride = max(1, (last - first) * len(observation.queues) // _MOST_CELLS)
     sweeps = every[first:last:stride]
     # A sample's own sweep began before it was read, and is the last that did.

@@ -39,11 +39,17 @@ def rank_types(measured: Measured, *, loaded: bool) -> tuple[str, int, Ranking] 
 
 
 def type_of_alike(measured: Measured, named: int) -> str | None:
-    """The type of a stage that limits, if it has siblings and an event takes about as long at each."""
+    """The type of a stage that limits, if it has siblings and an event takes about as long at each.
+
+    One that has most of their events, as of a hot partition, is named itself: less of them would do, too.
+    """
     own = _service(measured, named)
     type_ = measured.views[named].type
     siblings = [i for i, view in enumerate(measured.views) if type_ and view.type == type_ and i != named]
     times = [_service(measured, i) for i in siblings if measured.taken[i].sum() > 0]
+    busy = max((float(measured.work[i].sum()) for i in siblings), default=0.0)
+    if busy < _ALIKE * float(measured.work[named].sum()):
+        return None
     return type_ if times and own > 0 and all(time >= _ALIKE * own for time in times) else None
 
 
