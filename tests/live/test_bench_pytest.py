@@ -104,3 +104,16 @@ def test_what_takes_twice_as_long_as_the_baseline_fails_the_session(tmp_path: Pa
 def test_what_cannot_be_done_is_an_error_of_usage(tmp_path: Path, option: tuple[str, str]) -> None:
     (tmp_path / "test_it.py").write_text(TESTS)
     assert run(tmp_path, "--latlab", *option).returncode == 4
+
+
+def test_a_baseline_that_has_none_of_the_benchmarks_lets_nothing_pass(tmp_path: Path) -> None:
+    folder = tmp_path / "tests"
+    folder.mkdir()
+    tests = "".join(f"def test_{name}(benchmark):\n    benchmark(len, [])\n" for name in ("one", "two"))
+    (folder / "test_one.py").write_text(tests)
+    few = ("--latlab", "--latlab-seconds", "0.05")
+    assert run(folder, *few, "--latlab-save-baseline=other.json").returncode == 0
+    (folder / "test_one.py").rename(folder / "test_two.py")
+    done = run(folder, *few, "--latlab-baseline=other.json")
+    assert done.returncode == 4
+    assert "has none of these benchmarks; it holds test_one.py::test_one" in done.stdout

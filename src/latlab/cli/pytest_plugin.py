@@ -243,6 +243,10 @@ class _Session:
             if step := os.environ.get("GITHUB_STEP_SUMMARY"):
                 with contextlib.suppress(OSError), open(step, "a") as file:
                     file.write(ci.markdown_summary(documents, title="pytest --latlab"))
+            if not judged:  # or a baseline of other names would let everything pass
+                held = ", ".join(list(self.before.tests)[:3])
+                self.lines.append(f"the baseline has none of these benchmarks; it holds {held}")
+                session.exitstatus = session.exitstatus or pytest.ExitCode.USAGE_ERROR
             if any(d["verdict"] in ("slower", "mixed") for d in documents) and session.exitstatus == 0:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
         saved = self.config.getoption("--latlab-save-baseline")
