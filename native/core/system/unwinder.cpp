@@ -180,6 +180,13 @@ class Code {
     if (others.size() > pcs.size()) pcs.swap(others);
   }
 
+  // The open file that an address is of, and where in it; -1: of none.
+  std::pair<int, std::uint64_t> where(std::uint64_t pc) const {
+    const Mapping* mapping = mapping_of(pc);
+    if (mapping == nullptr || mapping->file < 0 || mapping->path.starts_with("//anon")) return {-1, 0};
+    return {mapping->file, pc - mapping->begin + mapping->offset};
+  }
+
   // The places of one address, inlined functions first.
   std::vector<CodePlace> places(std::uint64_t pc) {
     CodePlace place;
@@ -429,6 +436,9 @@ Unwound unwind(const std::vector<StackSample>& samples, const std::vector<Proces
   std::map<std::tuple<std::string, std::string, std::string, int, std::uint64_t, std::uint64_t>, std::int32_t>
       numbers;
   std::map<std::vector<std::int32_t>, std::int32_t> stacks;
+  // What a file says of a place in it holds for every process: of thousands of short ones each would read, and
+  // perhaps inflate, the same descriptions.
+  std::map<std::pair<int, std::uint64_t>, std::vector<std::int32_t>> of_files;
   std::vector<std::uint64_t> pcs;
   const std::size_t step = most == 0 ? 1 : std::max<std::size_t>(1, (samples.size() + most - 1) / most);
   for (std::size_t i = 0; i < samples.size(); i += step) {
@@ -443,7 +453,11 @@ Unwound unwind(const std::vector<StackSample>& samples, const std::vector<Proces
     std::vector<std::int32_t> stack;
     for (const std::uint64_t pc : pcs) {
       auto [found, fresh] = known.places.try_emplace(pc);
-      if (fresh) {
+      const auto where = known.code.where(pc);
+      const auto told = of_files.find(where);
+      if (fresh && where.first >= 0 && told != of_files.end()) {
+        found->second = told->second;
+      } else if (fresh) {
         for (CodePlace& place : known.code.places(pc)) {
           const std::uint64_t address = place.module.empty() ? place.address : 0;
           const auto key =
@@ -452,6 +466,7 @@ Unwound unwind(const std::vector<StackSample>& samples, const std::vector<Proces
           if (added) out.places.push_back(std::move(place));
           found->second.push_back(number->second);
         }
+        if (where.first >= 0) of_files.emplace(where, found->second);
       }
       stack.insert(stack.end(), found->second.begin(), found->second.end());
     }

@@ -84,7 +84,8 @@ def scenarios_of(schedule: Schedule, found: ThreadFindings) -> list[Scenario]:
             asked.append(Scenario("role", found.limit.name, (found.alone,)))
         elif role.running * role.count > _WORTH:
             asked.append(Scenario("role", role.name, role.threads))
-            asked += _hottest(role)
+            # Whether a function's time is spent under the lock or outside of it, the samples don't tell.
+            asked += _hottest(role) if found.limit.kind is not LimitKind.LOCK else []
     if _disk_ns(schedule) > _WORTH * (schedule.ended_ns - schedule.began_ns):
         asked.append(Scenario("disk", "the disk"))
     return asked
