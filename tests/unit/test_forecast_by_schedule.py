@@ -100,6 +100,13 @@ def test_the_hottest_function_is_asked_where_it_is_a_part_of_its_role() -> None:
     assert [one.kind for one in scenarios_of(schedule(), whole)] == ["role"]
 
 
+def test_where_a_lock_limits_no_function_is_asked() -> None:
+    # Of its time nobody knows how much is under the lock.
+    found = findings(LimitKind.LOCK, code=(Code("parse", "app.c", 3, 0.6),))
+
+    assert "function" not in [one.kind for one in scenarios_of(schedule(), found)]
+
+
 def test_the_sleeps_of_a_role_that_mostly_sleeps_are_asked() -> None:
     asleep = findings(running=0.05, blocked={"timer": 0.9})
 

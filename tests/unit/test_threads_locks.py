@@ -92,6 +92,23 @@ def test_processes_that_wait_for_the_lock_of_a_file_wait_for_a_lock() -> None:
     assert (limit.kind, limit.name) == (LimitKind.LOCK, "file lock on /tmp/ledger")
 
 
+def test_who_holds_a_lock_for_what_its_child_does_holds_it() -> None:
+    # As `flock FILE command` does: while the command computes, its starter waits for it.
+    made = Made()
+    offices = [made.thread(f"office-{i}") for i in range(2)]
+    clerks = [made.thread("clerk") for _ in range(2)]
+    stacks = [made.stack(one, "do_fcntl", running=False) for one in offices]
+    for i in range(100):
+        mine, other = i % 2, 1 - i % 2
+        begin, end = 10 * i, 10 * i + 10
+        made.run(clerks[mine], begin, end)
+        made.wait(clerks[other], begin, end, offices[other], on=Wait.CHILD)
+        made.wait(offices[mine], begin, end, clerks[mine], on=Wait.CHILD)
+        made.wait(offices[other], begin, end, offices[mine], on=Wait.FILE_LOCK, item=0, sample=stacks[other])
+    limit = analyse(replace(made.schedule(), objects={0: "/tmp/ledger"})).limit
+    assert (limit.kind, limit.name) == (LimitKind.LOCK, "file lock on /tmp/ledger")
+
+
 def lending(roles: tuple[str, ...], hog: int) -> Made:
     """Threads at one semaphore; `hog` of ten turns are the first one's, the others' go round."""
     made = Made()

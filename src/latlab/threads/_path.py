@@ -131,7 +131,7 @@ def walk(
                 path.changes.append((waker, thread, wait, track.object[i], time))
                 if wait in LOCKABLE:
                     lock, lock_until, waiter = track.object[i], low, thread
-                else:
+                elif wait != Wait.CHILD:  # who waits for its own child holds the lock for what that one does
                     lock = -1
                 thread = waker
                 standstill += 1
