@@ -42,6 +42,7 @@ KIND = "diagnosis"
 _RESERVE_S = 4.0  # of the budget, for what comes after the forecast
 _LEAST_OBSERVED_S = 1.0
 _MORE = 2  # times the time that it takes: a budget that carries what was left out
+_OF_THREADS = 0.5  # of the time that is left, for a simulation of threads before a model of queues
 _APPLY = 0.25  # of what the forecast has left, for the fix that it speaks of
 _UNEVEN = 0.5  # of the looks at the CPUs' speed: then runs are compared that no one speed made
 
@@ -182,6 +183,11 @@ def _with_forecast(
         keep_s = 0.0 if question.apply is None else _APPLY * (deadline - time.monotonic())
         made, measurable = _replayed(application, stage, place, deadline - keep_s, steps)
         if not measurable:
+            simulated = _by_threads(stage, seen, deadline, steps)
+            if simulated:
+                return replace(
+                    answer, steps=tuple(steps.steps), unknown=tuple(steps.unknown), forecasts=simulated
+                )
             made = _by_model(application, stage, seen, deadline, steps)
     answer = _forecasted(question, answer, made, steps)
     if question.apply is not None and stage is not None and answer.forecasts:
@@ -257,6 +263,23 @@ def _replayed(
         steps.skip("forecast", error.what, error.remedy or None)
         return None, False
     return made, True
+
+
+def _by_threads(stage: str, seen: Observed, deadline: float, steps: Steps) -> tuple[Forecast, ...]:
+    """By what its threads were seen to do, where these name the stage, too; empty where that can't be told.
+
+    A model of its queues knows neither locks nor CPUs nor what a thread waits for beside them.
+    """
+    if seen.schedule is None or seen.threads is None or seen.threads.limit.name != stage:
+        return ()
+    begin = time.monotonic()
+    half = begin + _OF_THREADS * (deadline - begin)
+    made, _ = by_schedule(seen.schedule, seen.threads, steps.tell, lambda: time.monotonic() >= half)
+    own = tuple(one for one in made if one.stage == stage or one.stage.endswith(f" in {stage}"))
+    if own:
+        detail = f"of {plural(len(own), 'part')}, by simulation"
+        steps.steps.append(Step("forecast by what its threads did", "done", time.monotonic() - begin, detail))
+    return own
 
 
 def _by_model(
