@@ -72,6 +72,14 @@ def test_what_the_counts_only_bound_gives_a_lower_bound_and_no_knee() -> None:
     assert rows[1][1 + columns.index("events/s")].startswith("≥ ")
 
 
+def test_a_thread_that_waits_for_others_bounds_what_its_stage_serves() -> None:
+    roles = tuple(role(name, 0.5, futex=0.5) for name in ("stage-0", "stage-2"))
+    found = modelled(by_counts(), "stage-1", seed=1, events=400, roles=roles)
+    rate = found.points[0].rate_hz
+    assert rate is not None
+    assert rate.value == pytest.approx(1e9 / 32_000, rel=0.05)
+
+
 def test_published_times_give_the_rates_and_the_knee() -> None:
     found = modelled(with_own_times(), "stage-1", seed=1, events=400)
     assert found.kind == "limited"

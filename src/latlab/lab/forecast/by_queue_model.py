@@ -76,13 +76,21 @@ def modelled(
         raise queues_error(model, stage)
     own = {one.name for one in model.stages if stage in (one.name, one.type)}
     known = queues.service_bounds(observation)
-    bounds = {one.name: known[one.name] for one in model.stages if one.name in known.keys() - own}
+    # A thread that waits for others for most of its time serves for the rest of it at most.
+    serves = {role.name: min(1.0, 1.0 - _for_others(role) + _SAME) for role in roles if role.count == 1}
+    bounds = {
+        one.name: known[one.name] * serves.get(one.name, 1.0)
+        for one in model.stages
+        if one.name in known.keys() - own
+    }
     bounded = _bounded(model, bounds, 1.0)
     least = _simulated(bounded, stage, events, seed, SPEEDUPS[:1], deadline)
     _require_null(observation, model, least[0.0])
-    require_seen(model, least[0.0][0], roles)
+    # Of a stage that is only bounded the model has the most that it may serve, and not what it does.
+    told = replace(least[0.0][0], stages=tuple(one for one in least[0.0][0].stages if one.name not in bounds))
+    require_seen(model, told, roles)
     if limits:
-        _require_busiest(stage, own, least[0.0][0])
+        _require_busiest(stage, own, told)
     least |= _simulated(bounded, stage, events, seed, SPEEDUPS[1:], deadline)
     # If others were a quarter of what they may be: does the answer change?
     quarter = _bounded(model, bounds, _QUARTER)
@@ -108,13 +116,13 @@ def modelled(
     if untold:
         points = {speedup: _if_it_comes(point, points[0.0]) for speedup, point in points.items()}
     sentence = _sentence(stage, points, knee, after, _condition(untold))
-    told = replace(
+    made = replace(
         _told(stage, float(np.mean(services)), points, sentence),
         kind="total" if found.component_class == "total" else "limited" if knee is not None else "none",
         knee=knee,
         takes_over=after,
     )
-    return with_limits(told)
+    return with_limits(made)
 
 
 def _line_of(observation: Observation, stage: str) -> Observation:
