@@ -1,4 +1,5 @@
 import contextlib
+import copy
 import dataclasses
 import json
 import random
@@ -15,6 +16,7 @@ from latlab.formats.queue_model import model_text, read_model
 from latlab.model.queues.observation import Observation, Queue, QueueKind, Stage
 from latlab.model.queues.queueing import ModelQueue, ModelSource, ModelStage, QueueingModel
 from latlab.queues import fit_model, forecast
+from latlab.queues.model.simulate import _listed
 from latlab.queues.model.tandem import Line, observe, simulate
 
 pytest.importorskip("ciw", reason="needs the extra 'simulate'")
@@ -24,6 +26,16 @@ POISSON = ModelSource("in", 50_000.0, variation=1.0)
 
 def single(**stage: Any) -> Any:
     return QueueingModel((POISSON,), (ModelStage("a", **stage),), (ModelQueue("in", "", "a"),))
+
+
+def test_a_copy_of_listed_times_goes_on_where_it_was_made() -> None:
+    ciw = pytest.importorskip("ciw")
+    listed = _listed(ciw, [1.0, 2.0, 3.0])
+    assert listed.sample() == 1.0
+    other = copy.deepcopy(listed)
+    assert [listed.sample(), listed.sample(), listed.sample()] == [2.0, 3.0, 1.0]
+    assert other.sample() == 2.0
+    assert not [one for one in vars(listed).values() if type(one).__module__ == "itertools"]
 
 
 def test_an_m_m_1_queue_waits_as_theory_has_it() -> None:

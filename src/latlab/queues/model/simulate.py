@@ -161,7 +161,7 @@ def _network(ciw: Any, model: QueueingModel, flows: _Flows, seconds: float, seed
             routing[i] = [share / total for share in routing[i]]
         outer = [sources[queue.name] for queue in flows.inputs[i] if queue.name in sources]
         gaps = _gaps(outer, stage, seconds, rng)
-        arrivals.append(ciw.dists.Sequential(gaps) if gaps else None)
+        arrivals.append(_listed(ciw, gaps) if gaps else None)
         waits_outside = any(not (source.drops or source.saturated) for source in outer)
         rooms = [queue.capacity for queue in flows.inputs[i]]
         capacities.append(float("inf") if waits_outside or 0 in rooms else sum(rooms))
@@ -210,11 +210,29 @@ def _gaps(
     return [float(gap) for gap in gaps]
 
 
+def _listed(ciw: Any, times: list[float]) -> Any:
+    """These times one after another, and from the beginning again.
+
+    ciw's own `Sequential` holds an iterator of itertools, which it copies; from Python 3.14 on none can be.
+    """
+
+    class Listed(ciw.dists.Distribution):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self._next = 0
+
+        def sample(self, t: Any = None, ind: Any = None) -> float:
+            time = times[self._next % len(times)]
+            self._next += 1
+            return time
+
+    return Listed()
+
+
 def _service(ciw: Any, stage: ModelStage, weight: float, count: int, rng: np.random.Generator) -> Any:
     if stage.variation / np.sqrt(weight) < STEADY and not stage.interrupted:
         return ciw.dists.Deterministic(max(stage.service_ns * weight / 1e3, 1e-6))
     times = service_times(stage, count, rng, weight) / 1e3
-    return ciw.dists.Sequential([float(time) for time in times])
+    return _listed(ciw, [float(time) for time in times])
 
 
 def _result(
