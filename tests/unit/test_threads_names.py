@@ -187,6 +187,32 @@ def test_a_function_that_has_lines_of_other_files_inlined_is_told_once() -> None
     assert [(one.function, one.file, one.share) for one in code] == [("spin", "app.rs", 1.0)]
 
 
+_RUSTC = "/rustc/59807616e1fa2540724bfbac14d7976d7e4a3860/library/core/src/intrinsics/mod.rs"
+
+
+@pytest.mark.parametrize(
+    ("library", "own", "told"),
+    [
+        (_RUSTC, "src/app.rs", ("src/app.rs", 7)),
+        ("/usr/include/c++/12/bits/stl_vector.h", "app.cpp", ("app.cpp", 7)),
+        ("/root/.cargo/registry/src/index-1/hashbrown-0.15.2/src/map.rs", "app.rs", ("app.rs", 7)),
+        (_RUSTC, _RUSTC, ("app", 0)),  # a path that is on nobody's disk
+    ],
+)
+def test_a_function_is_told_by_a_line_of_its_program_where_most_lie_in_what_is_inlined(
+    library: str, own: str, told: tuple[str, int]
+) -> None:
+    made = pipeline(2, 10)
+    made.stack(2, "spin", "book_thread", times=30)
+    made.stack(2, "spin", "book_thread", times=10)
+    first, second = len(made.frames) - 4, len(made.frames) - 2
+    made.frames[first] = Frame("spin", library, 434, "app")
+    made.frames[second] = Frame("spin", own, 7, "app")
+    code = found_in(made).limit.code
+
+    assert [(one.function, one.file, one.line) for one in code] == [("spin", *told)]
+
+
 def test_a_thread_that_the_program_named_is_not_told_by_where_its_runtime_starts_threads() -> None:
     made = Made()
     made.thread("ruby")

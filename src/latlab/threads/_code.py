@@ -12,7 +12,7 @@ import numpy as np
 
 from latlab.model.schedule import Frame, Schedule
 from latlab.model.threads import Code
-from latlab.schedule.code.names import called, is_own, makes_durable, plain, telling
+from latlab.schedule.code.names import called, is_own, makes_durable, of_library, plain, telling
 from latlab.system.kernel.polling import TAKES
 
 __all__ = [
@@ -85,11 +85,21 @@ def _places_of(schedule: Schedule, taken: np.ndarray[Any, Any]) -> tuple[Code, .
     for (function, module), number in places.most_common(_MOST_CODE):
         if number >= 0.02 * total:
             caller, calls = callers[function, module].most_common(1)[0]
-            file, line = lines[function, module].most_common(1)[0][0]
+            file, line = _line_of(lines[function, module], module)
             found.append(
                 Code(function, file, line, number / total, caller if calls > _MOSTLY * number else "")
             )
     return tuple(found)
+
+
+def _line_of(lines: Mapping[tuple[str, int], int], module: str) -> tuple[str, int]:
+    """Where most samples of a function lie, of the lines of the program's own files.
+
+    Where all lie in what a library has inlined there, and its source is on nobody's disk, the module.
+    """
+    own = [place for place in lines if not of_library(place[0])]
+    file, line = max(own or lines, key=lambda place: lines[place])
+    return (module, 0) if file.startswith("/rustc/") else (file, line)
 
 
 def _caller(frames: Sequence[Frame], frame: Frame) -> str:

@@ -14,7 +14,7 @@ from itertools import takewhile
 from latlab.model.schedule import Frame
 from latlab.system.kernel.python_graft import goes_through_python
 
-__all__ = ["called", "entry_of", "is_own", "is_runtime", "makes_durable", "plain", "telling"]
+__all__ = ["called", "entry_of", "is_own", "is_runtime", "makes_durable", "of_library", "plain", "telling"]
 
 #: What stands outside of a thread's own first function.
 _STARTERS = re.compile(
@@ -44,6 +44,12 @@ _PYTHON = re.compile(
     r"/lib/(python|pypy)[\d.]+/(?!site-packages|dist-packages)|^<frozen |/latlab_injected/|"
     r"/site-packages/latlab/"
 )
+#: Sources of compilers' libraries, whose lines are inlined into a program's functions. Rust's own lie at a path
+#: that is on nobody's disk; its packages and C++'s headers do not belong to the program, either.
+_SOURCES = re.compile(
+    r"^/rustc/|/rustlib/src/|/\.cargo/registry/|/rust/deps/|(^|/)include/c\+\+/|/lib/gcc/[^/]+/[\d.]+/include/|"
+    r"/lib/clang/"
+)
 _PYTHON_NAME = re.compile(r"<(locals|lambda|module|\w+comp|genexpr)>")
 _DURABLE = re.compile(r"^_*(GI_|libc_)?_*(fsync|fdatasync|msync|syncfs|sync_file_range)\b")
 _DURABLE_GO = re.compile(r"^(syscall|golang\.org/x/sys/unix)\.(Fsync|Fdatasync|Msync|Syncfs|SyncFileRange)$")
@@ -66,6 +72,11 @@ def is_own(frame: Frame) -> bool:
     if not name or reserved or is_runtime(frame) or _STARTERS.match(name) or _PYTHON.search(frame.file):
         return False
     return not (_LIBRARIES.match(_bare(name)) or (frame.module and _GO.match(name)))
+
+
+def of_library(file: str) -> bool:
+    """Whether a source file belongs to a compiler's library: inlined, its lines lie within functions of others."""
+    return bool(_SOURCES.search(file))
 
 
 def makes_durable(stack: Sequence[Frame]) -> bool:
