@@ -123,3 +123,12 @@ def test_a_service_is_the_stages_own_where_only_what_was_inside_makes_a_differen
     known = {stage.label: stage.service_ns for stage in found.stages}
     assert services == {label: pytest.approx(weight * (ns or 0.0), rel=0.06) for label, ns in known.items()}
     assert made.total_ns == pytest.approx(sum(part.ns for part in made.parts))
+
+
+@pytest.mark.parametrize(("events", "told"), [(1, False), (19, False), (20, True)])
+def test_a_mean_of_a_few_events_is_no_budget(events: int, told: bool) -> None:
+    line = Line(stages=3, slower=1.0, load=1.5, capacity=256, variation=0.3)
+    found = analyse(observe(line, simulate(line, np.array([1]), 6_000, 1), 0, 100_000.0))
+    first = replace(found.queues[0], total_in=events)
+
+    assert (mean_budget(replace(found, queues=(first, *found.queues[1:]))) is not None) is told

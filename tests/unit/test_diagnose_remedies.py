@@ -7,13 +7,17 @@ from pathlib import Path
 
 import click
 import pytest
+from tests.unit.threads_made import Made
 
 from latlab.cli._main import latlab
 from latlab.lab.diagnosis import next_commands as _remedies
+from latlab.lab.diagnosis.diagnose import limiting_first
 from latlab.lab.diagnosis.question import Question
 from latlab.lab.judge.disturbances import unanswered
+from latlab.model.diagnosis.answer import Forecast, ForecastPoint
 from latlab.model.queues.analysis import Analysis, Verdict
 from latlab.model.queues.observation import Observation, Queue, QueueKind
+from latlab.model.threads import Limit, LimitKind
 
 
 def observed(implementation: str) -> Observation:
@@ -91,3 +95,58 @@ def test_any_other_verdict_is_an_answer(verdict: Verdict) -> None:
     found = Analysis(None, Verdict.UNKNOWN, 0.0, ("too few",), (), (), (), 0, 1)
 
     assert unanswered(verdict, found) == ()
+
+
+@pytest.mark.parametrize(
+    ("command", "python"),
+    [
+        (("python3.12", "-m", "app"), True),
+        (("taskset", "-c", "0", "/usr/bin/python3", "app.py"), True),
+        (("./app.py",), True),
+        (("./served",), True),  # a script that begins with #!…python
+        (("./started",), False),
+        (("bin/app", "--python-like"), False),
+        (("java", "-cp", "bin", "Exams"), False),
+        ((), False),
+    ],
+)
+def test_a_command_that_starts_python_is_known_by_its_words_or_its_script(
+    command: tuple[str, ...], python: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, first in (("served", "#!/usr/bin/env python3"), ("started", "#!/bin/sh")):
+        (tmp_path / name).write_text(f"{first}\npython\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+
+    assert _remedies.runs_python(command) is python
+
+
+def test_a_component_by_its_module_is_asked_of_python_only() -> None:
+    question = Question(command=("bin/app", "x y"), seconds=5)
+    made = Made()
+    made.thread("app")
+
+    changed = _remedies.of_schedule(question, made.schedule(), Path("runs/a b"))
+    assert parsed(changed) == ["latlab diagnose", "latlab diagnose"]
+    assert "compare 'runs/a b' changed" in changed
+    made.commands[100] = ("python3", "app.py")  # started by a shell's script
+    study = _remedies.of_schedule(question, made.schedule(), Path("run"))
+    assert parsed(study) == ["latlab stubs study"]
+    assert "module:function" not in _remedies.of_component("store", ("bin/app",))
+    assert "latlab::stub::component" in _remedies.of_component("store", ("bin/app",))
+
+
+def test_the_limiting_parts_forecast_stands_first() -> None:
+    none = ForecastPoint(None, None, 0)
+    made = [
+        Forecast("schedule", stage, "total", 1.0, None, none, (), None, None, None, 0, "")
+        for stage in ("u20.sh", "wait_for in u20.sh", "the disk")
+    ]
+
+    def order(kind: LimitKind, name: str) -> list[str]:
+        limit = Limit(kind, name, 1.0, 1.0, "")
+        return [one.stage for one in limiting_first(made, limit)]
+
+    assert order(LimitKind.DISK, "disk (/tmp/a)")[0] == "the disk"
+    assert order(LimitKind.THREAD, "u20.sh") == ["u20.sh", "wait_for in u20.sh", "the disk"]
+    assert order(LimitKind.CPU, "CPUs") == [one.stage for one in made]

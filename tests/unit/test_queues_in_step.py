@@ -136,3 +136,10 @@ def test_joins_and_what_is_in_a_circle_are_written_and_read(tmp_path) -> None:  
     )
     (tmp_path / "model.toml").write_text(model_text(lent))
     assert read_model(tmp_path / "model.toml") == lent
+
+
+def test_a_join_among_queues_of_different_numbers_is_refused_by_its_name() -> None:
+    model = diamond(1.0, 2.0, 3.0, 1.0)
+    uneven = replace(model, queues=(*model.queues[:-1], replace(model.queues[-1], share=0.5)))
+    with pytest.raises(InputError, match="pair combines events of several queues"):
+        forecast(uneven)

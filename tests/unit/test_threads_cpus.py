@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.unit.threads_made import MS, Made, found_in, named_in
 
+from latlab.lab.diagnosis.about_program import bound_to
 from latlab.model.schedule import Source, Wait
 from latlab.model.threads import LimitKind
 from latlab.threads import analyse
@@ -147,3 +148,18 @@ def test_a_function_with_spin_in_its_name_may_work() -> None:
     made.frames[:] = [replace(one, module="/usr/bin/mill") for one in made.frames]
     found = found_in(made)
     assert (found.limit.kind, found.limit.name.split(" ")[0]) == (LimitKind.THREAD, "carrier")
+
+
+def test_who_lacks_cpus_and_leaves_one_idle_is_bound_to_the_others() -> None:
+    made = Made()
+    made.without_cpu(made.thread("app"), 5)
+    made.foreign += [(0, (at + 5) * MS, (at + 10) * MS, 9) for at in range(0, 1000, 10)]
+    told = bound_to(made.schedule())
+    assert told is not None
+    assert "ran on CPU 0 only, while CPU 1 was idle 100.0 % of the time" in told
+
+    made.foreign.append((1, 0, 700 * MS, 9))
+    assert bound_to(made.schedule()) is None  # the other CPU is a neighbour's
+    schedule = made.schedule()
+    schedule.intervals["cpu"][::4] = 1
+    assert bound_to(replace(schedule, foreign=schedule.foreign[:0])) is None  # it uses both

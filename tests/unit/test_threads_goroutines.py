@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.unit.threads_made import Made, found_in
 
-from latlab.model.schedule import Frame, Source, Wait
-from latlab.model.threads import LimitKind
+from latlab.model.schedule import Frame, Source, State, Wait
+from latlab.model.threads import LimitKind, Role
+from latlab.reports.diagnosis.threads_text import role_rows
 from latlab.schedule.code.names import is_own, makes_durable
 from latlab.threads.goroutines.names import goroutine_of
 
@@ -154,3 +157,29 @@ def test_a_sync_is_seen_above_the_system_call_that_go_makes_itself() -> None:
     assert makes_durable(frames("runtime/internal/syscall.Syscall6", "syscall.Fsync", "os.(*File).Sync"))
     assert not makes_durable(frames("main.weigh", "main.main"))
     assert not makes_durable([])
+
+
+def test_the_parts_of_a_goroutines_time_are_no_more_than_the_whole() -> None:
+    made = program(6, (80, WEIGH), (20, STOW))
+    for thread in (0, 1):
+        for at in range(0, 1000, 10):
+            made.ready(thread, at + 6, at + 10)
+    made.rows = [row for row in made.rows if row[1] != State.BLOCKED]
+    rows = {row[0]: row for row in role_rows(found_in(made).roles)}
+    for role in found_in(made).roles:
+        assert role.running + role.runnable + sum(role.blocked.values()) <= 1.0 + 1e-6
+    assert "goroutine main.main.func2" in rows
+
+
+def test_what_a_row_of_a_role_misses_is_told() -> None:
+    rest = {"futex": 0.2}
+    known = Role("crossing", 1, (7,), 0.5, 0.1, rest, 0.6, 1.0, threads=(2,))
+    go = Role("u37", 1, (7,), 0.01, 0.01, {}, 0.02, 1.0)
+    scheduler = replace(known, name="u37: Go's scheduler")
+    whole = replace(known, blocked={"futex": 0.2, "pipe": 0.1, "disk": 0.08})
+    told = [row[-1] for row in role_rows((known, go, scheduler, whole))]
+
+    assert told[0] == "futex 20.0 %, not seen 20.0 %"
+    assert told[1] == "waiting in Go 98.0 %"
+    assert told[2] == "futex 20.0 %, in goroutines 20.0 %"
+    assert told[3] == "futex 20.0 %, pipe 10.0 %, others 8.0 %"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from latlab.lab.diagnosis.applications.application import Observed
 from latlab.lab.diagnosis.applications.queue_recording import stopped
@@ -11,11 +14,15 @@ from latlab.lab.diagnosis.question import Question
 from latlab.model.diagnosis.answer import Answer, Floor, Step, Unknown
 from latlab.model.evidence.pipeline import RunDoubt
 from latlab.model.evidence.said import said
+from latlab.model.evidence.threads import ThreadEvidence
+from latlab.model.schedule import Schedule, State
 from latlab.model.threads import LimitKind
 from latlab.words import count, plural
 
-__all__ = ["about_program"]
+__all__ = ["about_program", "bound_to"]
 
+_RAN_THERE = 0.005  # of the time
+_IDLE = 0.5  # of the time: the kernel moves who waits to a CPU that is idle, and within milliseconds
 _NAMELESS = (LimitKind.UNKNOWN, LimitKind.LOAD)
 
 
@@ -44,6 +51,8 @@ def about_program(
         asked.append(Unknown(limit.sentence.rstrip("."), _longer(question)))
     distrust = list(found.distrust)
     evidence = list(limit.evidence)
+    if limit.kind is LimitKind.CPU and (bound := bound_to(run.schedule)):
+        evidence.insert(0, bound)
     if run.status not in (0, None):
         (evidence if stopped(run.status) else distrust).append(said(RunDoubt.ENDED, status=run.status))
     if limit.kind is LimitKind.UNKNOWN:
@@ -64,6 +73,33 @@ def about_program(
         seed=question.seed,
         threads=found,
     )
+
+
+def bound_to(schedule: Schedule) -> str | None:
+    """That a program which lacks CPUs ran on a part of them only, while the others had nothing to do."""
+    ours = np.array([i for i, thread in enumerate(schedule.threads) if not thread.peer], np.int64)
+    ran = schedule.intervals[schedule.intervals["state"] == State.RUNNING]
+    mine = np.isin(ran["thread"], ours)
+    window = max(1, schedule.ended_ns - schedule.began_ns)
+
+    def on(rows: np.ndarray[Any, Any], cpus: Sequence[int]) -> int:
+        rows = rows[np.isin(rows["cpu"], cpus)]
+        return int((rows["end"] - rows["begin"]).sum())
+
+    # Before it was bound, as `taskset` does it, it has run elsewhere for a moment.
+    used = [cpu for cpu in schedule.cpus if on(ran[mine], [cpu]) > _RAN_THERE * window]
+    left = [cpu for cpu in schedule.cpus if cpu not in used]
+    if not used or not left:
+        return None
+    taken = on(schedule.foreign, left) + on(ran[~mine], left)
+    idle = 1.0 - taken / (len(left) * window)
+    if idle < _IDLE:
+        return None
+    return said(ThreadEvidence.BOUND, cpus=_cpus(used), others=_cpus(left), idle=idle)
+
+
+def _cpus(numbers: Sequence[int]) -> str:
+    return f"CPU {', '.join(map(str, numbers))}"
 
 
 def _longer(question: Question) -> str:

@@ -24,6 +24,7 @@ __all__ = ["budget", "mean_budget"]
 _AROUND = 0.25  # of the events above the quantile, so many on either side of it are looked at …
 _IN_HAND = 8  # events, of a stage with its threads
 _ALL = 0.25  # of the events: what differs by more is a route or a filter
+_LEAST_EVENTS = 20  # of which a mean is told: one job of a pool says nothing of the others
 _FEWEST, _MOST = 12, 400  # … but at least and at most so many in all
 
 
@@ -132,7 +133,7 @@ def mean_budget(found: Analysis) -> Budget | None:
         found: of the samples.
 
     Returns:
-        The budget, of quantile None; None where no time is known.
+        The budget, of quantile None; None where no time is known, or too few events came in.
     """
     drains = {queue.drain for queue in found.queues if queue.drain}
     entered = sum(
@@ -140,7 +141,7 @@ def mean_budget(found: Analysis) -> Budget | None:
     )
     if not entered:
         entered = max((queue.total_in for queue in found.queues), default=0)
-    if not entered:
+    if entered < _LEAST_EVENTS:
         return None
     seconds = (found.to_ns - found.from_ns) / 1e9
     inside = sum(queue.fill_max for queue in found.queues if queue.kind != "pool")

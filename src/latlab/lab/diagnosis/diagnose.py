@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,12 @@ from latlab.lab.forecast.null_test import with_drift, withheld
 from latlab.model.diagnosis.answer import Answer, Applied, Floor, Forecast, Step, Unknown
 from latlab.model.machine.environment import Environment
 from latlab.model.queues.analysis import Verdict
+from latlab.model.threads import Limit, LimitKind
 from latlab.system.environment import capture
 from latlab.system.scratch import scratch
 from latlab.words import duration, plural, share
 
-__all__ = ["KIND", "DiagnosisRun", "diagnose_question"]
+__all__ = ["KIND", "DiagnosisRun", "diagnose_question", "limiting_first"]
 
 KIND = "diagnosis"
 _RESERVE_S = 4.0  # of the budget, for what comes after the forecast
@@ -243,8 +245,18 @@ def _with_schedule(
         why = f"the budget of {duration(question.budget_s * 1e9)} left no time for all of it"
         steps.skip("forecast", why, with_budget(question, _MORE * question.budget_s))
     elif not made:
-        steps.skip("forecast", f"withheld, since {why}", of_schedule(question), time.monotonic() - begin)
+        again = of_schedule(question, seen.schedule, steps.writer.path)
+        steps.skip("forecast", f"withheld, since {why}", again, time.monotonic() - begin)
+    made = limiting_first(made, seen.threads.limit)
     return replace(answer, forecasts=made, steps=tuple(steps.steps), unknown=tuple(steps.unknown))
+
+
+def limiting_first(made: Sequence[Forecast], limit: Limit) -> tuple[Forecast, ...]:
+    """What making the limiting part faster would buy stands in front of what others would."""
+    named = {limit.name, f"the sleeps of {limit.name}"}
+    named |= {"the disk"} if limit.kind is LimitKind.DISK else set()
+    inside = f" in {limit.name}"
+    return tuple(sorted(made, key=lambda one: not (one.stage in named or one.stage.endswith(inside))))
 
 
 def _replayed(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+import shutil
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from latlab.lab.diagnosis.question import Question
 from latlab.model.diagnosis.answer import Unknown
 from latlab.model.queues.observation import Observation
+from latlab.model.schedule import Schedule
 
 __all__ = [
     "forecast_again",
@@ -19,9 +22,12 @@ __all__ = [
     "of_study",
     "of_tail",
     "of_traces",
+    "runs_python",
     "with_budget",
 ]
 
+_PYTHON = re.compile(r"python[\d.]*|pypy[\d.]*|.+\.pyw?")
+_SHEBANG_BYTES = 256
 _MORE = 2  # times the budget that was too short …
 _CARRIES_S = 120.0  # … and at least what carries a forecast of a few points
 
@@ -81,11 +87,28 @@ def of_study(component: str, command: Sequence[str]) -> str:
     return f"echo {file} > study.toml && {study}"
 
 
+def runs_python(command: Sequence[str]) -> bool:
+    """Whether a command starts Python: by itself, behind another program, or as a script of it."""
+    if any(_PYTHON.fullmatch(PurePath(word).name) for word in command):
+        return True
+    path = shutil.which(command[0]) if command else None
+    if path is None:
+        return False
+    with Path(path).open("rb") as file:
+        return file.read(2) == b"#!" and b"python" in file.read(_SHEBANG_BYTES).split(b"\n")[0]
+
+
 def of_component(stage: str, command: Sequence[str]) -> str:
-    """A diagnosis that knows which function or class does the work of a stage."""
+    """A diagnosis that knows which function or class does the work of a stage.
+
+    Of Python a function is named; of other languages what the program itself calls a component.
+    """
     again = shlex.join(["latlab", "diagnose", "known.toml", "--", *(command or ["COMMAND"])])
-    file = shlex.quote(f'[diagnose.components]\\n"{stage}" = "module:function"\\n')
-    return f"printf {file} > known.toml && {again}  # with what {stage} calls for module:function"
+    python = not command or runs_python(command)
+    name = "module:function" if python else "NAME"
+    file = shlex.quote(f'[diagnose.components]\\n"{stage}" = "{name}"\\n')
+    known = f"what {stage} calls" if python else f"the name of a latlab::stub::component that {stage} calls"
+    return f"printf {file} > known.toml && {again}  # with {known} for {name}"
 
 
 def with_budget(question: Question, budget_s: float) -> str:
@@ -95,8 +118,19 @@ def with_budget(question: Question, budget_s: float) -> str:
     return shlex.join(words)
 
 
-def of_schedule(question: Question) -> str:
-    """What measures that which no simulation can tell: a stub in its place; a process seen for longer."""
+def of_schedule(question: Question, schedule: Schedule, output: Path) -> str:
+    """What measures that which no simulation can tell: a stub in its place; a process seen for longer.
+
+    Of what is not Python a part can't be stubbed by its name: then the program is changed, and seen again.
+
+    Args:
+        output: the diagnosis's folder.
+    """
     if question.pid is None:
-        return of_study("module:function", question.command)
+        started = (thread.command for thread in schedule.threads if not thread.peer)
+        if runs_python(question.command) or any(runs_python(command[:1]) for command in started):
+            return of_study("module:function", question.command)
+        words = ["latlab", "diagnose", "--seconds", f"{question.seconds:g}", "-o", "changed", "--"]
+        compare = shlex.join(["latlab", "diagnose", "compare", str(output), "changed"])
+        return f"{shlex.join([*words, *question.command])} && {compare}  # once you have made it faster"
     return shlex.join(["latlab", "diagnose", "--seconds", "10", "--pid", str(question.pid)])

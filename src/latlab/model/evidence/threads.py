@@ -54,6 +54,10 @@ class ThreadEvidence(Kind):
     USED = (
         "the program used {used:.2f} of {cpus} CPUs, and {waiting:.2f} more threads were runnable on average"
     )
+    BOUND = (
+        "its threads ran on {cpus} only, while {others} was idle {idle:share} of the time: an affinity or a "
+        "cpuset keeps them there (`taskset -cp PID` shows and changes it)"
+    )
     OTHERS_HAD = "in that time others had of the CPUs: {listed}"
     ROLE_RAN = "{who} ran {running:share} of the time, runnable {runnable:share}"
     BLOCKED = "{who} was blocked {part:share} of the time on: {on}"

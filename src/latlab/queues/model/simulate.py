@@ -59,8 +59,13 @@ def forecast(model: QueueingModel, *, events: int = 20_000, seed: int = 1) -> Mo
         import ciw
     except ImportError:
         raise MissingExtraError("ciw", "simulate") from None
-    if any(stage.joins for stage in model.stages):
-        raise InputError("the model", "it joins inputs, and does not move in step")
+    joins = next((stage.name for stage in model.stages if stage.joins), None)
+    if joins is not None:
+        what = (
+            f"{joins} combines events of several queues, which is simulated only where as many events pass "
+        )
+        what += "through each queue, and here the numbers differ"
+        raise InputError("the model", what)
     flows = _Flows(model)
     offered = sum(source.rate_hz for source in model.sources)
     if not model.stages or offered <= 0:

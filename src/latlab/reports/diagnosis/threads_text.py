@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from latlab.model.threads import Edge, Role, ThreadFindings
 from latlab.words import count, duration, share, table
 
@@ -12,7 +10,9 @@ __all__ = ["edge_rows", "role_rows", "thread_blocks"]
 _MOST_ROLES = 10
 _MOST_EDGES = 6
 _MOST_LOCKS = 3
+_MOST_KINDS = 2
 _WORTH = 0.01  # of the time, that an edge or a wait is told
+_MISSES = 0.02  # of the time, that is missing in a row
 
 ROLE_COLUMNS = ("role", "threads", "limits", "running", "no CPU", "blocked on")
 EDGE_COLUMNS = ("from", "to", "by", "a second", "waiting")
@@ -53,15 +53,27 @@ def role_rows(roles: tuple[Role, ...]) -> list[list[str]]:
             share(role.limits),
             share(role.running),
             share(role.runnable),
-            _blocked(role.blocked),
+            _blocked(role),
         ]
         for role in roles
     ]
 
 
-def _blocked(blocked: Mapping[str, float]) -> str:
-    told = [f"{kind} {share(part)}" for kind, part in blocked.items() if part >= _WORTH]
-    return ", ".join(told[:2]) or "–"
+def _blocked(role: Role) -> str:
+    """What it is blocked on, and where the rest of its time is: a row's parts sum to the whole."""
+    told = [(kind, part) for kind, part in role.blocked.items() if part >= _WORTH][:_MOST_KINDS]
+    others = sum(role.blocked.values()) - sum(part for _, part in told)
+    missing = 1.0 - role.running - role.runnable - sum(role.blocked.values())
+    told += [("others", others)] if others > _MISSES else []
+    told += [(_missing(role), missing)] if missing > _MISSES else []
+    return ", ".join(f"{kind} {share(part)}" for kind, part in told) or "–"
+
+
+def _missing(role: Role) -> str:
+    """What the time is that no interval tells: Go's own waits and turns lie within those of its threads."""
+    if role.name.endswith("Go's scheduler"):
+        return "in goroutines"
+    return "not seen" if role.threads else "waiting in Go"
 
 
 def edge_rows(edges: tuple[Edge, ...]) -> list[list[str]]:

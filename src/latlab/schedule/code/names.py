@@ -44,8 +44,8 @@ _PYTHON = re.compile(
     r"/lib/(python|pypy)[\d.]+/(?!site-packages|dist-packages)|^<frozen |/latlab_injected/|"
     r"/site-packages/latlab/"
 )
-#: Sources of compilers' libraries, whose lines are inlined into a program's functions. Rust's own lie at a path
-#: that is on nobody's disk; its packages and C++'s headers do not belong to the program, either.
+#: Sources of compilers' libraries, whose lines are inlined into a program's functions. Rust's own lie at a
+#: path that is on nobody's disk; its packages and C++'s headers do not belong to the program, either.
 _SOURCES = re.compile(
     r"^/rustc/|/rustlib/src/|/\.cargo/registry/|/rust/deps/|(^|/)include/c\+\+/|/lib/gcc/[^/]+/[\d.]+/include/|"
     r"/lib/clang/"
@@ -75,7 +75,7 @@ def is_own(frame: Frame) -> bool:
 
 
 def of_library(file: str) -> bool:
-    """Whether a source file belongs to a compiler's library: inlined, its lines lie within functions of others."""
+    """Whether a source file belongs to a compiler's library, whose lines lie inlined in others' functions."""
     return bool(_SOURCES.search(file))
 
 

@@ -328,12 +328,15 @@ def _times(
         meets = {(other, "goroutine"): [_MANY, 0] for other in own if other != own[index]}
         part = float(synced[index]) / len(mine)
         blocked = {kind: round(spent * part) for kind, spent in waits.items() if spent * part >= 1}
+        # Samples tell which goroutine ran on a thread: their shares of it may add up to more than the time.
+        running = min(1.0, float(cpus[index]) / len(mine))
+        runnable = min(1.0 - running, float(ready[index]) / len(mine))
         for _ in mine:
             out.append(
                 Times(
                     window,
-                    round(min(1.0, float(cpus[index]) / len(mine)) * window),
-                    round(float(ready[index]) / len(mine) * window),
+                    round(running * window),
+                    round(runnable * window),
                     blocked, sum(blocked.values()), 0, 0, 0, defaultdict(lambda: [0, 0], {**ended, **meets}),
                 )
             )  # fmt: skip
