@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 from tests.unit.threads_made import Made
 
@@ -134,6 +136,24 @@ def test_a_component_by_its_module_is_asked_of_python_only() -> None:
     assert parsed(study) == ["latlab stubs study"]
     assert "module:function" not in _remedies.of_component("store", ("bin/app",))
     assert "latlab::stub::component" in _remedies.of_component("store", ("bin/app",))
+
+
+@pytest.mark.parametrize(
+    ("question", "again"),
+    [
+        (Question(command=("bin/app", "x y"), seconds=5), "latlab diagnose --seconds 0.5 -- bin/app 'x y'"),
+        (Question(command=("python3", "app.py")), "latlab diagnose --seconds 0.5 -- python3 app.py"),
+        (Question(pid=4711), "latlab diagnose --seconds 0.5 --pid 4711"),
+    ],
+)
+def test_of_more_turns_than_can_be_simulated_fewer_are_asked_for(question: Question, again: str) -> None:
+    made = Made()
+    made.run(made.thread("app"), 0, 1000)
+    schedule = made.schedule()
+    many = replace(schedule, intervals=np.repeat(schedule.intervals, 100_000))
+
+    assert _remedies.of_schedule(question, many, Path("run")) == again
+    assert parsed(again) == ["latlab diagnose"]
 
 
 def test_the_limiting_parts_forecast_stands_first() -> None:

@@ -12,6 +12,7 @@ from latlab.lab.diagnosis.question import Question
 from latlab.model.diagnosis.answer import Unknown
 from latlab.model.queues.observation import Observation
 from latlab.model.schedule import Schedule
+from latlab.schedule.simulation.simulate import MOST_STEPS
 
 __all__ = [
     "forecast_again",
@@ -29,6 +30,8 @@ __all__ = [
 _PYTHON = re.compile(r"python[\d.]*|pypy[\d.]*|.+\.pyw?")
 _SHEBANG_BYTES = 256
 _MORE = 2  # times the budget that was too short …
+_FITS = 0.7  # of the time of which as many turns would just be simulated
+_LEAST_S = 0.2  # that a diagnosis may take
 _CARRIES_S = 120.0  # … and at least what carries a forecast of a few points
 
 
@@ -114,18 +117,26 @@ def of_component(stage: str, command: Sequence[str]) -> str:
 def with_budget(question: Question, budget_s: float) -> str:
     """The same diagnosis of a program with more time for all of it."""
     words = ["latlab", "diagnose", "--seconds", f"{question.seconds:g}", "--budget", f"{budget_s:.0f}"]
-    words += ["--", *question.command] if question.command else ["--pid", str(question.pid)]
-    return shlex.join(words)
+    return shlex.join([*words, *_target(question)])
+
+
+def _target(question: Question) -> list[str]:
+    return ["--", *question.command] if question.command else ["--pid", str(question.pid)]
 
 
 def of_schedule(question: Question, schedule: Schedule, output: Path) -> str:
     """What measures that which no simulation can tell: a stub in its place; a process seen for longer.
 
-    Of what is not Python a part can't be stubbed by its name: then the program is changed, and seen again.
+    Of whom too much was seen to simulate it less is looked at. Of what is not Python a part can't be stubbed by its name: then the program is changed, and seen again.
 
     Args:
         output: the diagnosis's folder.
     """
+    steps = 2 * len(schedule.intervals) + len(schedule.foreign)
+    if steps > MOST_STEPS:
+        seconds = _FITS * schedule.seconds * MOST_STEPS / steps
+        words = ["latlab", "diagnose", "--seconds", f"{max(_LEAST_S, seconds):.1f}"]
+        return shlex.join([*words, *_target(question)])
     if question.pid is None:
         started = (thread.command for thread in schedule.threads if not thread.peer)
         if runs_python(question.command) or any(runs_python(command[:1]) for command in started):
