@@ -127,7 +127,8 @@ def _target(question: Question) -> list[str]:
 def of_schedule(question: Question, schedule: Schedule, output: Path) -> str:
     """What measures that which no simulation can tell: a stub in its place; a process seen for longer.
 
-    Of whom too much was seen to simulate it less is looked at. Of what is not Python a part can't be stubbed by its name: then the program is changed, and seen again.
+    Of whom too much was seen to simulate it, less is looked at. Of what is not Python a part can't be stubbed
+    by its name: then the program is changed, and seen again.
 
     Args:
         output: the diagnosis's folder.
