@@ -104,7 +104,6 @@ struct Session {
   std::set<std::uint32_t> recorded;  // of those in the trace that is replayed
   void* mapped = nullptr;
   std::size_t mapped_bytes = 0;
-  bool lazy = false;
   void unmap() noexcept {
     if (mapped != nullptr) munmap(mapped, mapped_bytes);
     mapped = nullptr;
@@ -218,24 +217,80 @@ inline void write_trace() {
   write(&end, sizeof end);
 }
 
-// The whole file in memory, or (lazy) mapped: then the kernel reads a page when a value on it is handed out.
-inline void read_file(Session& all, bool lazy) {
-  const int file = open(all.path.c_str(), O_RDONLY | O_CLOEXEC);
-  struct stat status{};
-  if (file < 0 || fstat(file, &status) != 0) {
-    if (file >= 0) close(file);
-    throw StateError(all.path + ": can't be read (" + std::strerror(errno) + ")");
+// A trace that is read: a part of it is in memory, never more, however large the file says that it is.
+class Source {
+ public:
+  // NONBLOCK: a pipe that nobody writes to must not be waited for.
+  explicit Source(std::string path)
+      : path_(std::move(path)), file_(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    struct stat status {};
+    if (file_ < 0 || fstat(file_, &status) != 0) {
+      const std::string why = std::strerror(errno);
+      if (file_ >= 0) close(file_);
+      throw StateError(path_ + ": can't be read (" + why + ")");
+    }
+    if (!S_ISREG(status.st_mode) || status.st_size == 0) {
+      close(file_);
+      throw StateError(path_ + (S_ISREG(status.st_mode) ? ": is empty" : ": is not a file"));
+    }
+    size_ = static_cast<std::size_t>(status.st_size);
   }
-  const auto size = static_cast<std::size_t>(status.st_size);
-  // MAP_POPULATE: no page fault is left to the first calls
-  void* got = size > 0
-                  ? mmap(nullptr, size, PROT_READ, lazy ? MAP_PRIVATE : MAP_PRIVATE | MAP_POPULATE, file, 0)
-                  : MAP_FAILED;
-  close(file);
-  if (got == MAP_FAILED) throw StateError(all.path + ": is empty, or can't be mapped");
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+  Source(Source&&) = delete;
+  Source& operator=(Source&&) = delete;
+  ~Source() { close(file_); }
+
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] int descriptor() const noexcept { return file_; }
+  [[noreturn]] void cut_short() const { throw StateError(path_ + ": is cut short"); }
+
+  // Throws StateError where the file ends before, or was cut meanwhile.
+  void read(std::size_t at, void* to, std::size_t size) {
+    if (size > size_ || at > size_ - size) cut_short();
+    if (size > kWindow) {
+      if (fill(at, static_cast<char*>(to), size) < size) cut_short();
+      return;
+    }
+    if (at < begin_ || at + size > begin_ + held_) {
+      window_.resize(kWindow);
+      begin_ = at;
+      held_ = fill(at, window_.data(), kWindow);
+      if (held_ < size) cut_short();
+    }
+    std::memcpy(to, window_.data() + (at - begin_), size);
+  }
+
+ private:
+  static constexpr std::size_t kWindow = 1U << 18U;
+
+  std::size_t fill(std::size_t at, char* to, std::size_t size) const {
+    std::size_t done = 0;
+    while (done < size) {
+      const ssize_t got = pread(file_, to + done, size - done, static_cast<off_t>(at + done));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) throw StateError(path_ + ": can't be read (" + std::strerror(errno) + ")");
+      if (got == 0) break;
+      done += static_cast<std::size_t>(got);
+    }
+    return done;
+  }
+
+  std::string path_;
+  int file_;
+  std::size_t size_ = 0;
+  std::size_t begin_ = 0;  // of the window
+  std::size_t held_ = 0;   // bytes in the window
+  Bytes window_;
+};
+
+// Lazily: the kernel reads a page when a value on it is handed out.
+inline void map_file(Session& all, const Source& source) {
+  void* got = mmap(nullptr, source.size(), PROT_READ, MAP_PRIVATE, source.descriptor(), 0);
+  if (got == MAP_FAILED) throw StateError(source.path() + ": can't be mapped");
   all.mapped = got;
-  all.mapped_bytes = size;
-  all.lazy = lazy;
+  all.mapped_bytes = source.size();
 }
 
 // Where the entries of one thread's values of one name lie in the file.
@@ -248,15 +303,18 @@ struct Found {
   bool whole = true;  // one after the other
 };
 
-// Walks the heads of the file; throws StateError where it is not a trace, of another version, or cut short.
-inline auto find_values(const std::string& path, const char* data, std::size_t size,
-                        std::map<std::uint32_t, std::array<std::string, 3>>& names) {
+inline constexpr std::size_t kLargestDefinition = 1U
+                                                  << 20U;  // src/latlab/stubs/components/trace.py has it, too
+
+// Walks the heads of the file; throws StateError where it is not a trace, of another version, damaged, or cut
+// short.
+inline auto find_values(Source& source, std::map<std::uint32_t, std::array<std::string, 3>>& names) {
+  const std::string& path = source.path();
+  const std::size_t size = source.size();
   const FileHead wanted;
   FileHead head;
-  if (size < sizeof head || std::memcmp(data, wanted.magic.data(), wanted.magic.size()) != 0) {
-    throw StateError(path + ": is not a trace of a stub");
-  }
-  std::memcpy(&head, data, sizeof head);
+  if (size >= sizeof head) source.read(0, &head, sizeof head);
+  if (size < sizeof head || head.magic != wanted.magic) throw StateError(path + ": is not a trace of a stub");
   if (head.version != wanted.version) {
     throw StateError(path + ": is of version " + std::to_string(head.version) + ", and " +
                      std::to_string(wanted.version) + " is read");
@@ -264,16 +322,19 @@ inline auto find_values(const std::string& path, const char* data, std::size_t s
   std::map<std::pair<std::uint32_t, std::uint32_t>, Found> found;
   for (std::size_t at = sizeof head;;) {
     Head entry;
-    if (size - at < sizeof entry) throw StateError(path + ": is cut short");
-    std::memcpy(&entry, data + at, sizeof entry);
+    source.read(at, &entry, sizeof entry);
     if (entry.tag == 3) return found;
+    if (entry.tag != 1 && entry.tag != 2)
+      throw StateError(path + ": holds an unknown entry (" + std::to_string(entry.tag) + ")");
     const std::size_t body = at + sizeof entry;
-    if (entry.size > size - body || padded(entry.size) > size - body)
-      throw StateError(path + ": is cut short");
+    if (entry.size > size - body || padded(entry.size) > size - body) source.cut_short();
     const std::size_t after = body + padded(entry.size);
     if (entry.tag == 1) {
-      const char* text = data + body;
-      std::size_t left = entry.size;
+      if (entry.size > kLargestDefinition) throw StateError(path + ": holds a damaged definition");
+      std::string all(entry.size, '\0');
+      source.read(body, all.data(), all.size());
+      const char* text = all.data();
+      std::size_t left = all.size();
       for (auto& part : names[entry.id]) {
         const std::size_t length = strnlen(text, left);
         part.assign(text, length);
@@ -294,14 +355,21 @@ inline auto find_values(const std::string& path, const char* data, std::size_t s
 }
 
 // Copies the values, whose entries may lie scattered over the file: with their heads, or (fixed) without.
-inline void copy_values(Channel& channel, const Found& found, const char* data) {
+inline void copy_values(Channel& channel, const Found& found, Source& source) {
   channel.data.reserve(found.alike ? found.values * found.size : found.end - found.begin);
   for (std::size_t at = found.begin; at < found.end;) {
     Head entry;
-    std::memcpy(&entry, data + at, sizeof entry);
+    source.read(at, &entry, sizeof entry);
     const std::size_t after = at + sizeof entry + padded(entry.size);
+    // The file may have been written to since it was walked.
+    if (after <= at || after > found.end) source.cut_short();
     if (entry.tag == 2 && entry.id == channel.id && entry.thread == channel.thread) {
-      put(channel.data, data + at + (found.alike ? sizeof entry : 0), found.alike ? entry.size : after - at);
+      if (found.alike && entry.size != found.size) source.cut_short();
+      const std::size_t begin = at + (found.alike ? sizeof entry : 0);
+      const std::size_t size = found.alike ? entry.size : after - at;
+      const std::size_t held = channel.data.size();
+      channel.data.resize(held + size);
+      source.read(begin, channel.data.data() + held, size);
     }
     at = after;
   }
@@ -312,10 +380,9 @@ inline void copy_values(Channel& channel, const Found& found, const char* data) 
 
 inline void read_trace(bool lazy) {
   Session& all = session();
-  read_file(all, lazy);
-  const char* data = static_cast<const char*>(all.mapped);
+  Source source(all.path);
   std::map<std::uint32_t, std::array<std::string, 3>> names;
-  for (const auto& [which, found] : find_values(all.path, data, all.mapped_bytes, names)) {
+  for (const auto& [which, found] : find_values(source, names)) {
     all.channels.push_back(std::make_unique<Channel>());
     Channel& channel = *all.channels.back();
     channel.id = which.first;
@@ -326,13 +393,13 @@ inline void read_trace(bool lazy) {
     channel.layout = names[which.first][2];
     channel.values = found.values;
     if (lazy && found.whole) {
-      channel.at = data + found.begin;
-      channel.end = data + found.end;
+      if (all.mapped == nullptr) map_file(all, source);
+      channel.at = static_cast<const char*>(all.mapped) + found.begin;
+      channel.end = static_cast<const char*>(all.mapped) + found.end;
     } else {
-      copy_values(channel, found, data);
+      copy_values(channel, found, source);
     }
   }
-  if (!lazy) all.unmap();  // everything is copied
 }
 
 inline void begin(State next, const char* path, bool lazy = false) {

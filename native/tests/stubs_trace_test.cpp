@@ -1,3 +1,5 @@
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <latlab/stub.hpp>
@@ -9,6 +11,7 @@
 namespace stub = latlab::stub;
 
 namespace {
+constexpr long kMostKib = 16L * 1024;
 struct Plain {
   std::array<long, 8> values{};
 };
@@ -101,6 +104,57 @@ TEST("a trace that was cut short is refused") {
     refused = true;
   }
   CHECK(refused);
+}
+
+// Before the next one: the peak of a process never falls.
+TEST("a trace behind whose end there is a gigabyte is replayed without it in memory") {
+  const Removed removed;
+  stub::record(path().c_str());
+  const int value = 5;
+  stub::save_state("n", "int", &value);
+  stub::stop();
+  CHECK_EQUAL(0, truncate(path().c_str(), 1 << 30));
+  rusage before{};
+  rusage after{};
+  getrusage(RUSAGE_SELF, &before);
+  stub::replay(path().c_str());
+  int loaded = 0;
+  stub::load_state("n", &loaded);
+  getrusage(RUSAGE_SELF, &after);
+  CHECK_EQUAL(5, loaded);
+  CHECK(after.ru_maxrss - before.ru_maxrss < kMostKib);
+}
+
+TEST("a sparse trace of a gigabyte is refused without its bytes in memory") {
+  const auto peak_kib = [] {
+    rusage used{};
+    getrusage(RUSAGE_SELF, &used);
+    return used.ru_maxrss;
+  };
+  for (const std::uint8_t tag : {0, 1, 2}) {
+    const Removed removed;
+    stub::record(path().c_str());
+    const int value = 5;
+    stub::save_state("n", "int", &value);
+    stub::stop();
+    const int file = open(path().c_str(), O_WRONLY | O_CLOEXEC);
+    stub::detail::Head head;
+    head.tag = tag;
+    head.size = (1U << 30U) - (1U << 20U);
+    const off_t end = lseek(file, -static_cast<off_t>(sizeof head), SEEK_END);
+    CHECK_EQUAL(static_cast<ssize_t>(sizeof head), pwrite(file, &head, sizeof head, end));
+    CHECK_EQUAL(0, ftruncate(file, 1 << 30));
+    close(file);
+    const auto before = peak_kib();
+    bool refused = false;
+    try {
+      stub::replay(path().c_str());
+    } catch (const stub::StateError&) {
+      refused = true;
+    }
+    CHECK(refused);
+    CHECK(peak_kib() - before < kMostKib);
+  }
 }
 
 TEST("a lazy replay hands out the same values without holding them in memory") {

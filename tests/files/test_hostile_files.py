@@ -10,6 +10,7 @@ import contextlib
 import os
 import resource
 import signal
+import struct
 import sys
 import tempfile
 import traceback
@@ -20,6 +21,7 @@ from pathlib import Path
 import pytest
 from tests.files.started import as_user
 
+from latlab._core import stubs_replay
 from latlab.bench.judging.levels import accepted
 from latlab.cli._main import main
 from latlab.errors import InputError
@@ -208,6 +210,24 @@ def test_what_lies_behind_a_trace_s_end_is_not_brought_into_the_memory(tmp_path:
     finally:
         tracemalloc.stop()
     assert [value.data for value in read.values] == [b"abcdefgh"]
+
+
+@pytest.mark.parametrize("tag", [0, 1, 2])
+def test_what_a_sparse_trace_claims_to_hold_is_not_read_before_all_heads(tmp_path: Path, tag: int) -> None:
+    trace.write(tmp_path / "x", [trace.Definition("parse", "int", "q", [trace.Value(1, 1, 0, b"abcdefgh")])])
+    end = (tmp_path / "x").stat().st_size - 32
+    with open(tmp_path / "x", "r+b") as file:
+        file.seek(end)
+        size = (1 << 30) - (1 << 20)
+        file.write(struct.pack(stubs_replay.TRACE_HEAD_FORMAT, tag, 0, 0, 0, 0, 1, 1, size, 0))
+        file.truncate(1 << 30)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match=r"unknown entry|damaged definition"):
+            trace.read(tmp_path / "x")
+        assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_trace_longer_than_what_is_read_at_once_is_read_to_its_end(tmp_path: Path) -> None:

@@ -42,6 +42,8 @@ _HEAD: Final = struct.Struct(stubs_replay.TRACE_FILE_HEAD_FORMAT)
 _ENTRY: Final = struct.Struct(stubs_replay.TRACE_HEAD_FORMAT)
 _DEFINITION, _VALUE, _END = 1, 2, 3
 PACKED, PICKLE = 0, 1
+_LARGEST_DEFINITION: Final = 1 << 20  # include/latlab/stub_trace.hpp has it, too
+_WALKED_FROM: Final = 4 << 20  # a smaller file can't fill the memory, whatever it says
 
 
 # Tuples, as in _plan.py: dataclasses take longer to import than all the rest.
@@ -133,24 +135,15 @@ def _definitions(path: str | os.PathLike[str], file: TrustedFile) -> list[Defini
             place="offset 8",
             remedy="record it again",
         )
+    if data.size >= _WALKED_FROM:
+        # All heads come before the first payload: what a damaged file claims to hold isn't read for nothing.
+        for _ in _entries(path, data):
+            pass
     definitions: dict[int, Definition] = {}
-    at, count = _HEAD.size, 0
-    while True:
-        entry = data.take(at, _ENTRY.size)
-        if len(entry) < _ENTRY.size:
-            raise InputError(path, "is cut short", place=f"offset {at}", remedy="record it again")
-        tag, flag, encoding, _, number, run, thread, size, _ = _ENTRY.unpack(entry)
-        if tag == _END:
-            if size != count:
-                raise InputError(path, f"ends after {count} values, not {size}", place=f"offset {at}")
-            return list(definitions.values())
-        begin = at + _ENTRY.size
-        known = tag in (_DEFINITION, _VALUE)
-        payload = data.take(begin, size) if known and size <= data.size - begin else b""
-        if not known or len(payload) < size:
-            what = "is cut short" if known else f"holds an unknown entry ({tag})"
-            raise InputError(path, what, place=f"offset {at}", remedy="record it again")
-        at = begin + size + (-size % 8)
+    for begin, (tag, flag, encoding, _, number, run, thread, size, _) in _entries(path, data):
+        payload = data.take(begin, size)
+        if len(payload) < size:
+            raise _cut_short(path, begin)
         if tag == _DEFINITION:
             parts = payload.split(b"\0")
             if len(parts) != 4:
@@ -164,7 +157,38 @@ def _definitions(path: str | os.PathLike[str], file: TrustedFile) -> list[Defini
         if number not in definitions:
             raise InputError(path, "holds a value of no definition", place=f"offset {begin}")
         definitions[number].values.append(Value(run, thread, encoding, None if flag & 1 else payload))
-        count += 1
+    return list(definitions.values())
+
+
+def _entries(path: str | os.PathLike[str], data: Window) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Where the payload of each definition and value begins, and its head."""
+    at, count = _HEAD.size, 0
+    while True:
+        entry = data.take(at, _ENTRY.size)
+        if len(entry) < _ENTRY.size:
+            raise _cut_short(path, at)
+        head = _ENTRY.unpack(entry)
+        tag, size = head[0], head[7]
+        if tag == _END:
+            if size != count:
+                raise InputError(path, f"ends after {count} values, not {size}", place=f"offset {at}")
+            return
+        if tag not in (_DEFINITION, _VALUE):
+            raise InputError(
+                path, f"holds an unknown entry ({tag})", place=f"offset {at}", remedy="record it again"
+            )
+        begin = at + _ENTRY.size
+        if size > data.size - begin:
+            raise _cut_short(path, at)
+        if tag == _DEFINITION and size > _LARGEST_DEFINITION:
+            raise InputError(path, "holds a damaged definition", place=f"offset {begin}")
+        yield begin, head
+        at = begin + size + (-size % 8)
+        count += tag == _VALUE
+
+
+def _cut_short(path: str | os.PathLike[str], at: int) -> InputError:
+    return InputError(path, "is cut short", place=f"offset {at}", remedy="record it again")
 
 
 class _Opaque:
