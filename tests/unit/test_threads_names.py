@@ -6,8 +6,10 @@ import pytest
 from tests.unit.threads_made import Made, found_in, pipeline
 
 from latlab.model.schedule import Frame, Source, Wait
-from latlab.model.threads import LimitKind
+from latlab.model.threads import Code, LimitKind
+from latlab.system.kernel.polling import TAKES
 from latlab.threads import analyse
+from latlab.threads._code import spin_lock
 
 
 @pytest.mark.parametrize(
@@ -211,6 +213,18 @@ def test_a_function_is_told_by_a_line_of_its_program_where_most_lie_in_what_is_i
     code = found_in(made).limit.code
 
     assert [(one.function, one.file, one.line) for one in code] == [("spin", *told)]
+
+
+def test_where_threads_spin_for_a_lock_is_told_by_a_line_of_their_program() -> None:
+    made = Made()
+    thread = made.thread("app")
+    made.run(thread, 0, 1000)
+    made.stack(thread, "pass_gate", times=30)
+    made.stack(thread, "pass_gate", times=10)
+    made.frames[-2] = Frame("pass_gate", _RUSTC, 434, "app", polls=TAKES)
+    made.frames[-1] = Frame("pass_gate", "app.rs", 7, "app", polls=TAKES)
+
+    assert spin_lock(made.schedule(), [thread]) == Code("pass_gate", "app.rs", 7, 1.0)
 
 
 def test_a_thread_that_the_program_named_is_not_told_by_where_its_runtime_starts_threads() -> None:

@@ -330,7 +330,8 @@ def spin_lock(schedule: Schedule, threads: Iterable[int]) -> Code | None:
         return None
     mine = np.isin(samples["thread"], list(threads)) & (samples["running"] == 1)
     stacks, counts = np.unique(samples["stack"][mine], return_counts=True)
-    places: Counter[tuple[str, str, int]] = Counter()
+    places: Counter[tuple[str, str]] = Counter()
+    lines: dict[tuple[str, str], Counter[tuple[str, int]]] = {}
     takes: set[tuple[str, str]] = set()
     for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True):
         if not schedule.stacks[stack]:
@@ -341,19 +342,15 @@ def spin_lock(schedule: Schedule, threads: Iterable[int]) -> Code | None:
             continue
         inner = [schedule.frames[one] for one in schedule.stacks[stack][1 if by_name else 0 :]]
         told = telling(inner) or frame
-        places[called(told), told.file or told.module, told.line] += number
+        key = (called(told), told.module or told.file)
+        places[key] += number
+        lines.setdefault(key, Counter())[told.file or told.module, told.line] += number
         if frame.polls == TAKES or by_name:
-            takes.add((called(told), told.file or told.module))
-    of_function: Counter[tuple[str, str]] = Counter()
-    for (function, file, _), number in places.items():
-        of_function[function, file] += number
-    of_function = Counter({key: number for key, number in of_function.items() if key in takes})
-    if not of_function:
+            takes.add(key)
+    places = Counter({key: number for key, number in places.items() if key in takes})
+    if not places:
         return None
-    (function, file), number = of_function.most_common(1)[0]
+    (function, module), number = places.most_common(1)[0]
     part = number / int(counts.sum())
-    line = max(
-        (line for f, g, line in places if (f, g) == (function, file)),
-        key=lambda one: places[function, file, one],
-    )
+    file, line = _line_of(lines[function, module], module)
     return Code(function, file, line, part) if part >= _SPUN else None
