@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -98,8 +99,18 @@ def test_a_live_view_needs_a_terminal() -> None:
     assert (done.returncode, "needs a terminal" in done.stderr) == (2, True)
 
 
-def test_recordings_are_compared_in_pairs(run: Path) -> None:
+def test_recordings_are_compared_in_pairs(run: Path, tmp_path: Path) -> None:
     assert latlab("compare", str(run)).returncode == 2
-    done = latlab("compare", str(run), str(run))
+    again = shutil.copytree(run, tmp_path / "again") / "requests.json"
+    again.write_text(json.dumps({**json.loads(again.read_text()), "began_ns": 5}))
+    done = latlab("compare", str(run), str(again.parent))
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "No verdict. 1 pair of recordings.")
     assert latlab("compare", str(run), str(run.parent)).returncode == 1
+
+
+def test_a_recording_counts_once_where_pairs_are_compared(run: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(run, tmp_path / "copy")
+    for other in (run, copy):
+        done = latlab("compare", str(run), str(other))
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"{other} is the same recording as {run}: it counts once" in done.stderr

@@ -274,6 +274,7 @@ class Requests:
         at_least: the fields of those of the percentiles that are lower bounds for that.
         uncounted: exchanges in which more requests may have come than are counted: what was captured of them
             doesn't show it.
+        unasked: how often bytes were pushed that belong to no answer; they are left out.
         framings: how many requests were told apart by which framing.
         pooled_kinds: kinds that the last of `kinds`, "other", stands for.
         answer: what makes the slow ones slow.
@@ -319,6 +320,7 @@ class Requests:
     began_ns: int = 0
     forecasts: tuple[RequestForecast, ...] = ()
     forecasts_withheld: str = NOT_ASKED
+    unasked: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """The machine contract of `latlab requests show --json`, schema 1."""

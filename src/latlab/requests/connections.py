@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from latlab.model.schedule import Schedule
 from latlab.requests.framing import candidates
 from latlab.requests.lives import Life, Lives
-from latlab.requests.pairing import Call, Pair, paired
+from latlab.requests.pairing import Call, Gaps, Pair, Pairing, answered_early, paired, without_pushed
 from latlab.schedule import Transfers, is_pipe
 
 __all__ = ["GIVEN_UP_NS", "NEVER", "REQUEST", "Found", "find_requests"]
@@ -47,6 +48,8 @@ _STANDARD = (0, 1)  # input and output
 _ONE_WAY = 5  # calls
 _LOOPBACK = ("127.", "[::1]", "[::ffff:127.")
 _NONE = np.zeros(0, np.int64)
+_TELLING = (0.5, 0.99, 0.999)  # quantiles
+_MATTERS = 0.1  # of a quantile
 _BEGINNINGS = 8  # of requests, by which protocols are proposed
 
 Array = np.ndarray[Any, Any]
@@ -63,6 +66,9 @@ class Found:
         uncounted: exchanges in which more requests may have come than are counted.
         overlapping: connections on which several requests were under way at once, in an unknown order.
         pushed: connections on which bytes went out, and none were seen to be read.
+        unasked: how often bytes went out that belong to no answer, on connections with answers.
+        unended: connections on which answers, or what is pushed after them, may be what goes out last: none
+            of their requests are among the rows.
         calls: by thread, when its calls on all sockets ended, in order, and which of them answered.
         asked: by thread, when it read what it had asked others for, and which thread had sent that (-1: it
             isn't known). clients: threads that ask. pipes: those through which answers go.
@@ -79,6 +85,8 @@ class Found:
     pipes: frozenset[str] = frozenset()
     overlapping: int = 0
     pushed: int = 0
+    unasked: int = 0
+    unended: int = 0
 
     @property
     def framing(self) -> str:
@@ -96,14 +104,19 @@ class _Connection:
     looked_ns: int = 0
 
 
-def find_requests(transfers: Transfers) -> Found:
-    """Pair what came in with what went out, connection by connection."""
+def find_requests(transfers: Transfers, schedule: Schedule | None = None) -> Found:
+    """Pair what came in with what went out, connection by connection.
+
+    Args:
+        schedule: of the same time, by which what is pushed is told from answers.
+    """
     sockets, times, tellers, inner, own = _arrivals_of(transfers)
     ready, told_by = _by_socket(sockets, times, times), _by_socket(sockets, times, tellers)
     within = _by_socket(sockets, times, inner)
     lives = Lives(transfers.lives)
     serving: list[tuple[int, _Connection, str, int | None]] = []
     asked: list[tuple[int, int, int]] = []
+    questions: dict[int, list[tuple[int, int]]] = {}
     pushed = 0
     for sk, parts in _connections(transfers, ready, lives).items():
         for number, one in enumerate(parts):
@@ -112,6 +125,7 @@ def find_requests(transfers: Transfers) -> Found:
             if not serves:
                 arrivals = ready.get(sk, _NONE), told_by.get(sk, _NONE)
                 asked += _read_there(one, *arrivals, _is_here(transfers, one))
+                _add_questions(questions, one)
             elif not _one_way(one.calls):
                 over = lives.end_after(sk, one.calls[-1].time_ns)
                 if over is None and number < len(parts) - 1:  # the next one at this address has begun by then
@@ -127,18 +141,30 @@ def find_requests(transfers: Transfers) -> Found:
     names: list[str] = []
     kinds: dict[str, int] = {}
     framings: Counter[str] = Counter()
-    uncounted = overlapping = 0
-    served: list[Call] = []
+    uncounted = overlapping = unasked = 0
     clients: set[int] = set()
     # What processes of the server ask each other is part of what they are asked from outside.
-    for sk, one, name, over in outer if outer else serving:
+    chosen = outer if outer else serving
+    calls = _calls(transfers, [call for _, one, _, _ in chosen for call in one.calls if not call.inward])
+    gaps = None
+    if schedule is not None:
+        gaps = Gaps(schedule, {tid: times for tid, (times, _) in calls.items()}, questions)
+    unclear: dict[int, Pairing] = {}  # index of a connection: its requests with answers that end early
+    for sk, one, name, over in chosen:
         told, inside = told_by.get(sk, _NONE), within.get(sk, _NONE)
         clients.update(
             np.unique(told[~inside.astype(bool)]).tolist()
         )  # a server's own delivers for others, too
         names.append(name)
-        served += (call for call in one.calls if not call.inward)
         found = paired(one.calls, candidates(_beginnings(one.calls)))
+        if gaps is not None and found.framing == "direction":
+            kept = without_pushed(one.calls, gaps)
+            if len(kept) < len(one.calls):
+                unasked += len(one.calls) - len(kept)
+                found = paired(kept, candidates(_beginnings(kept)))
+            early = answered_early(kept, gaps) if found.framing == "direction" else kept
+            if len(early) < len(kept):
+                unclear[len(names) - 1] = Pairing(early, None)
         framings[found.framing] += len(found.pairs) + len(found.open)
         uncounted += found.uncounted
         overlapping += found.overlaps
@@ -152,12 +178,45 @@ def find_requests(transfers: Transfers) -> Found:
         pair = Pair(Call(when, True, -1, 0, b"", when, True), "not accepted yet", 0)
         rows.append(_row(pair, len(names) - 1, kinds.setdefault(pair.kind, len(kinds))))
     table = np.array(rows, REQUEST) if rows else np.zeros(0, REQUEST)
+    unended = _matters(table, unclear)
+    if unended:
+        table = table[~np.isin(table["connection"], list(unclear))]
     return Found(
         table[np.argsort(table["arrived"], kind="stable")], tuple(names), tuple(kinds),
-        {name: count for name, count in framings.items() if count}, uncounted, _calls(transfers, served),
+        {name: count for name, count in framings.items() if count}, uncounted, calls,
         _by_thread(asked), frozenset(clients), _pipes(transfers), overlapping,
-        pushed,
+        pushed, unasked, len(unclear) if unended else 0,
     )  # fmt: skip
+
+
+def _add_questions(questions: dict[int, list[tuple[int, int]]], one: _Connection) -> None:
+    """By thread, when it read what was asked on this connection, and when it was asked for the last time."""
+    when = -1
+    for call in one.calls:
+        if not call.inward:
+            when = call.time_ns
+        else:
+            questions.setdefault(call.tid, []).append((when, call.time_ns))
+
+
+def _matters(table: Array, unclear: Mapping[int, Pairing]) -> bool:
+    """Whether quantiles differ by whether answers end early on these connections."""
+    if not unclear:
+        return False
+    answered = table[table["sent"] != NEVER]
+    late = answered["sent"] - answered["arrived"]
+    clear = ~np.isin(answered["connection"], list(unclear))
+    short = [
+        pair.sent.time_ns - pair.first.arrived_ns
+        for one in unclear.values()
+        for pair in one.pairs
+        if pair.sent
+    ]
+    early = np.concatenate([late[clear], np.array(short, np.int64)])
+    if not len(late) or not len(early):
+        return False
+    longer, shorter = (np.quantile(one, _TELLING, method="higher") for one in (late, early))
+    return bool((longer > (1 + _MATTERS) * shorter).any())
 
 
 def _calls(transfers: Transfers, answering: Sequence[Call]) -> dict[int, tuple[Array, Array]]:

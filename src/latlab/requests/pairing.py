@@ -8,14 +8,19 @@ that their number isn't known is counted too.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
+import numpy as np
+
+from latlab.model.schedule import Schedule, Source, State, Wait
 from latlab.requests.framing import Cut, Framing, Message, Stream
 from latlab.requests.framing.message import UNKNOWN
 
-__all__ = ["Call", "Pair", "Pairing", "paired"]
+__all__ = ["Call", "Gaps", "Pair", "Pairing", "answered_early", "paired", "without_pushed"]
 
 _LEAST_GOOD = 0.9  # of what is cut, for a protocol to be believed
 _LEAST_PLAIN = 5  # exchanges of a framing without a name, all of which must agree
@@ -27,6 +32,13 @@ _OVERLAPS, _FEW_OVERLAPS, _LEAST_EXCHANGES = 0.01, 3, 20
 _AS_MANY = 0.01
 _NOT_CAPTURED = "not captured"  # counted by its answer
 _NAMES = {"lines": "request", "prefixed": "request"}
+_NEARLY_ALL, _RARELY = 0.9, 0.5  # of exchanges
+_FEWEST_PUSHED = 3  # exchanges with pushed bytes, to say whose they are
+_MAY_BE_FULL = 16 << 10  # bytes out, from which a loop may wait for room in the connection
+_MOSTLY = 0.5  # of the time between two pieces
+_FOR_WORK = (Wait.POLL, Wait.SOCKET, Wait.PIPE, Wait.EVENTFD, Wait.TIMER, Wait.FUTEX)
+_PLAIN_SLEEP = -1  # object of a sleep; what else its time-out ended waited for something
+_NOTHING: np.ndarray[Any, Any] = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,4 +229,147 @@ def paired(calls: Sequence[Call], framings: Sequence[Framing]) -> Pairing:
         overlaps = overlaps or found.out_of_step
     found = Pairing(calls, None)
     found.overlaps = overlaps
+    return found
+
+
+class Gaps:
+    """What threads waited for between two pieces that went out.
+
+    Args:
+        calls: as of `Found`.
+        asked: by thread, of what it read that had been asked of others: when that was asked, and when it was
+            read.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        calls: Mapping[int, np.ndarray[Any, Any]],
+        asked: Mapping[int, Sequence[tuple[int, int]]],
+    ) -> None:
+        index = {one.tid: number for number, one in enumerate(schedule.threads)}
+        self._index, self._calls, self._asked = index, calls, asked
+        self._rows: dict[int, Any] = {}
+        self._schedule = schedule
+
+    def by_itself(self, tid: int, begin: int, end: int, readers: set[int]) -> tuple[bool, bool]:
+        """Whether a thread went on by a timer or by others than these, and whether one of them woke it."""
+        given = {self._index[one] for one in readers if one in self._index}
+        itself = handed = False
+        for row in self._waits(tid, begin, end):
+            if row["source"] == Source.TIMER or row["wait"] == Wait.TIMER:
+                itself = True
+            elif int(row["waker"]) in given:
+                handed = True
+            elif row["wait"] != Wait.FUTEX or row["waker"] >= 0:
+                itself = True
+        return itself, handed
+
+    def for_work(self, first: Call, then: Call, since: int, sent: int) -> bool:
+        """Whether an answer may have ended with its first call: who sent it, or goes on, waited for work.
+
+        Args:
+            since: when the request was read. sent: bytes of its answer until then.
+        """
+        if first.tid != then.tid:
+            waits = self._waits(then.tid, first.time_ns, then.time_ns)
+            took = sum(
+                min(int(row["end"]), then.time_ns) - max(int(row["begin"]), first.time_ns) for row in waits
+            )
+            return took > _MOSTLY * (then.time_ns - first.time_ns)
+        for row in self._waits(first.tid, first.time_ns, then.time_ns):
+            end, wait = int(row["end"]), int(row["wait"])
+            if wait == Wait.POLL or (wait == Wait.TIMER and row["object"] != _PLAIN_SLEEP):
+                full = sent >= _MAY_BE_FULL and wait == Wait.POLL and row["source"] != Source.TIMER
+                if not full and not self._told(first.tid, end, then.time_ns, since):
+                    return True
+            elif wait == Wait.SOCKET:
+                times = self._calls.get(first.tid, _NOTHING)
+                at = int(np.searchsorted(times, end))
+                ends = int(times[at]) if at < len(times) else then.time_ns
+                if ends < then.time_ns and not self._told(first.tid, end, then.time_ns, since):
+                    return True  # else it waited for room
+        return False
+
+    def _told(self, tid: int, begin: int, end: int, since: int) -> bool:
+        """Whether a thread read then what the process had asked another for on behalf of a request."""
+        return any(begin <= read <= end and since <= when for when, read in self._asked.get(tid, ()))
+
+    def _waits(self, tid: int, begin: int, end: int) -> Any:
+        """The waits that ended in a stretch, of those that may be for work."""
+        if tid not in self._rows:
+            index = self._index.get(tid, -1)
+            rows = self._schedule.of_thread(index) if index >= 0 else self._schedule.intervals[:0]
+            self._rows[tid] = rows[(rows["state"] == State.BLOCKED) & np.isin(rows["wait"], _FOR_WORK)]
+        rows = self._rows[tid]
+        low, high = np.searchsorted(rows["end"], [begin, end], side="right")
+        return rows[low:high]
+
+
+def _exchanges(calls: Sequence[Call]) -> list[tuple[list[Call], list[Call]]]:
+    """What came in, and what went out until more came."""
+    found: list[tuple[list[Call], list[Call]]] = []
+    for call in calls:
+        if call.inward and (not found or found[-1][1]):
+            found.append(([], []))
+        if found:
+            found[-1][0 if call.inward else 1].append(call)
+    return found
+
+
+def without_pushed(calls: Sequence[Call], gaps: Gaps) -> list[Call]:
+    """Without what threads push that never read the connection, and that nobody who does told to.
+
+    Only where who reads it answers nearly each request itself. A thread that is handed requests is woken by
+    who reads them, or sends as much for each of them.
+    """
+    readers = {call.tid for call in calls if call.inward}
+    exchanges = [one for one in _exchanges(calls) if one[1]]
+    other = [[call for call in out if call.tid not in readers] for _, out in exchanges]
+    pushed = [(out[0], len(out)) for out in other if out]
+    answers = sum(len(mine) < len(out) for mine, (_, out) in zip(other, exchanges, strict=True))
+    if len(pushed) < _FEWEST_PUSHED or answers < _NEARLY_ALL * len(exchanges):
+        return list(calls)
+    often = Counter(map(len, other)).most_common(1)[0]
+    if often[0] and often[1] >= _NEARLY_ALL * len(exchanges):
+        return list(calls)
+    before: dict[int, int] = {}
+    told = []
+    first = {id(call) for call, _ in pushed}
+    for call in calls:
+        if not call.inward and call.tid not in readers:
+            if id(call) in first:
+                told.append(gaps.by_itself(call.tid, before.get(call.tid, 0), call.time_ns, readers))
+            before[call.tid] = call.time_ns
+    if sum(itself for itself, _ in told) < _NEARLY_ALL * len(told) or sum(
+        handed for _, handed in told
+    ) > _RARELY * len(told):
+        return list(calls)
+    return [call for call in calls if call.inward or call.tid in readers]
+
+
+def answered_early(calls: Sequence[Call], gaps: Gaps) -> list[Call]:
+    """Each answer only until who sends it waited for work, from where on it may be pushed.
+
+    A thread that goes on with it because who read it woke that thread, nearly each time, sends its rest.
+    """
+    exchanges = _exchanges(calls)
+    handed = [
+        gaps.by_itself(call.tid, came[0].time_ns, call.time_ns, {came[-1].tid, before.tid})[1]
+        for came, out in exchanges
+        for before, call in pairwise(out)
+        if call.tid != before.tid
+    ]
+    rest = sum(handed) >= _NEARLY_ALL * len(handed)
+    found: list[Call] = []
+    for came, out in exchanges:
+        found += came
+        sent = 0
+        for at, call in enumerate(out):
+            before = out[at - 1]
+            may_end = at and (call.tid == before.tid or not rest)
+            if may_end and gaps.for_work(before, call, came[-1].time_ns, sent):
+                break
+            found.append(call)
+            sent += call.size
     return found

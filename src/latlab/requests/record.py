@@ -48,6 +48,6 @@ def of_transfers(
     moved: Transfers, schedule: Schedule, *, found: Found | None = None, forecast: bool = False
 ) -> tuple[Found, Requests]:
     """The requests in what was moved (`found`, where somebody has looked for them), and what they say."""
-    found = find_requests(moved) if found is None else found
+    found = find_requests(moved, schedule) if found is None else found
     faults = Faults(moved.faults, cost_of_a_fault_ns()) if moved.faults else None
     return found, summarise(found, schedule, moved.lost, moved.sampled_share, faults, forecast=forecast)

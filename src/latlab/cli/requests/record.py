@@ -98,7 +98,7 @@ def compare(runs: tuple[Path, ...], effect: float, as_json: bool) -> ExitCode:
     """Judge recordings after a change against those before it.
 
     RUNS come in pairs: before, after, before, after, best recorded in turn. One pair shows a change; a
-    verdict takes several, since recordings of one server differ.
+    verdict takes several, since recordings of one server differ: each is given once.
     """
     from latlab.reports.json import dumps
     from latlab.reports.requests.text import comparison_lines
@@ -107,6 +107,13 @@ def compare(runs: tuple[Path, ...], effect: float, as_json: bool) -> ExitCode:
     if len(runs) % 2:
         raise UsageError("recordings come in pairs", remedy="give before, after, before, after …")
     read = [_read(_opened(run).document(_DOCUMENT)) for run in runs]
+    for at, run in enumerate(runs):
+        # Also a copy elsewhere: no two recordings are alike in all they saw.
+        if read[at] in read[:at]:
+            raise UsageError(
+                f"{run} is the same recording as {runs[read.index(read[at])]}: it counts once",
+                remedy="record before and after again for each pair",
+            )
     for run, one in zip(runs, read, strict=True):
         if not one.requests:
             raise InputError(run, "has no requests", remedy="record while the server is loaded")

@@ -49,6 +49,11 @@ class RequestsDoubt(Kind):
         "on {connections:plural connection} several requests were under way at once, and which of them "
         "an answer is for isn't known: latencies are those of turns, and may be too short"
     )
+    UNENDED = (
+        "on {connections:plural connection} the server waits for other work and then sends more: whether "
+        "that is the rest of an answer or was pushed unasked isn't known, so their requests are left out: "
+        "observe it where nothing is pushed, or by a protocol that is recognised"
+    )
     LOST = "{events:,} events found no room: observe for a shorter time"
     SWITCHES = "too many of the threads' switches were not seen"
     ARRIVALS = "of {number:,} requests the arrival was not seen: they are counted from when they were read"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+from latlab.model.evidence.requests import RequestsDoubt
+from latlab.model.evidence.said import kind_of
 from latlab.model.requests import (
     NOT_ASKED,
     PartKind,
@@ -65,6 +67,9 @@ _LEAST = 0.005  # share of a part that is worth a line
 
 def finding(found: Requests) -> str:
     """What makes the slow requests slow, where that holds, and the percentiles."""
+    unended = [one for one in found.distrust if kind_of(one) is RequestsDoubt.UNENDED]
+    if not found.requests + found.still_open and unended:
+        return f"No request of which it is known when its answer ends: {unended[0]}."
     if not found.requests + found.still_open:
         return "No requests seen: the program received none through a socket while it was observed."
     whole = f"{', '.join(_bounded(found, name, field) for name, field in _NAMED)}."
@@ -186,6 +191,11 @@ def counted(found: Requests) -> list[str]:
         lines.append(
             f"In {plural(found.uncounted, 'exchange')} more came than was captured: the rest of each counts "
             "as one request. There were more if the client pipelines."
+        )
+    if found.unasked:
+        lines.append(
+            f"The server also pushed bytes unasked, {plural(found.unasked, 'time')}: they are left out of "
+            "the answers."
         )
     if found.still_open:
         lines.append(

@@ -125,6 +125,7 @@ def summarise(
         longest_open_ns=int(times[still].max(initial=0)),
         at_least=at_least,
         uncounted=found.uncounted,
+        unasked=found.unasked,
         framings=dict(found.framings),
         pooled_kinds=pooled,
         answer=answer,
@@ -179,9 +180,11 @@ def _over_time(began_ns: Array, times: Array, still: Array, seconds: float) -> t
 
 def _distrust(rows: Array, schedule: Schedule, lost: int, requests: Found) -> tuple[str, ...]:
     found: list[str] = []
+    if requests.unended:
+        found.append(said(RequestsDoubt.UNENDED, connections=requests.unended))
     if len(rows) < _FEWEST and requests.pushed:
         found.append(said(RequestsDoubt.PUSHED, number=len(rows), connections=requests.pushed))
-    elif len(rows) < _FEWEST:
+    elif len(rows) < _FEWEST and not requests.unended:
         found.append(said(RequestsDoubt.TOO_FEW, number=len(rows)))
     if requests.overlapping:
         found.append(said(RequestsDoubt.OVERLAP, connections=requests.overlapping))

@@ -152,7 +152,7 @@ def _requests(moved: Sequence[Transfers], schedule: Schedule) -> Requests | None
 
     if not moved:
         return None
-    seen = find_requests(moved[0])
+    seen = find_requests(moved[0], schedule)
     if len(seen.rows) < _LEAST_REQUESTS:
         return None
     found = of_transfers(moved[0], schedule, found=seen)[1]
