@@ -104,6 +104,35 @@ def test_a_thread_that_runs_for_30_us_and_makes_a_gap_of_90_is_told_with_both() 
     assert "vandal ran for 30 µs on CPU 1; its gaps took 90 µs" in said
 
 
+def test_somebody_else_who_measures_on_the_core_is_a_source_of_its_gaps() -> None:
+    ran = {
+        "sched__sched_switch": {
+            "time_ns": [1_000_000, 2_020_000, 2_050_000],
+            "next_pid": [7, 1 << 22, 7],
+            "next_comm": [b"latlab-jitter", b"latlab-jitter", b"latlab-jitter"],
+        }
+    }
+    one = core(gap_start_ns=np.array([2_010_000.0]), gap_each_ns=np.array([50_000.0]), wall_ticks=26_000_000)
+    found = attribute([one], events(**ran), "latlab-jitter", 1.0, own_tids=frozenset({7}))
+    assert [(source.layer, source.name, source.ran_ns) for source in found.sources] == [
+        ("other threads", "latlab-jitter", 30_000.0)
+    ]
+    # In a container the numbers of our threads are not those of the trace.
+    found = attribute([one], events(**ran), "latlab-jitter", 1.0, own_tids=frozenset({3}))
+    assert "latlab-jitter" not in [source.name for source in found.sources]
+
+
+def test_a_gap_that_ended_a_run_without_a_trace_is_not_said_to_be_empty() -> None:
+    measured = Measured(
+        (core(gap_each_ns=np.array([51_000.0]), wall_ticks=26_000_000),),
+        None, None, {}, None, False, whole=False, stopped_cpu=1, trace_stopped="stopped",
+    )  # fmt: skip
+    result = analyse(measured)
+    assert result.to_json()["exceeded"]["ran"] is None
+    assert "what ran in it is not known" in summary(result)
+    assert "nothing of this kernel" not in summary(result)
+
+
 def test_latlabs_own_threads_are_no_source() -> None:
     one = core(gap_each_ns=np.array([51_000.0]), wall_ticks=26_000_000)
     found = attribute([one], events(**VANDAL), "latlab-jitter", 1.0, own_tids=frozenset({1 << 22}))
@@ -122,6 +151,7 @@ def test_what_ran_in_the_gap_that_ended_a_run_is_told() -> None:
     )  # fmt: skip
     result = analyse(measured)
     assert result.exceeded is not None
+    assert result.exceeded.ran is not None
     assert [row[:2] for row in result.exceeded.ran] == [("thread", "vandal"), ("interrupt", "local_timer")]
     assert result.exceeded.ran[0][3] == pytest.approx(50_000, abs=1_000)
     said = summary(result)

@@ -119,7 +119,8 @@ def _exceeded(measured: Measured) -> Exceeded | None:
                 kind = "latlab" if one.kind == OWN else one.kind
                 within = min(one.end_ns, end) - max(one.start_ns, start)
                 ran.append((kind, one.name, float(one.start_ns - start), float(within)))
-    return Exceeded(core.cpu, start - core.start_ns, length, tuple(ran), measured.trace_stopped)
+    known = None if measured.events is None else tuple(ran)
+    return Exceeded(core.cpu, start - core.start_ns, length, known, measured.trace_stopped)
 
 
 def _real_time_gaps(cores: Sequence[CoreJitter], fifo: bool) -> list[JitterWarning]:

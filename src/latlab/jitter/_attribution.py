@@ -132,15 +132,14 @@ def _threads(
     rows = _on(events, "sched:sched_switch", cpu)
     ends = np.append(rows["time_ns"][1:], end_ns) if len(rows["time_ns"]) else rows["time_ns"]
     found, kernel = [], {}
-    for start, end, tid, comm in zip(
-        rows["time_ns"].tolist(),
-        ends.tolist(),
-        rows["next_pid"].tolist(),
-        rows["next_comm"].tolist(),
-        strict=True,
-    ):
+    tids = rows["next_pid"].tolist()
+    # Somebody else may measure here, too. In a container our numbers aren't those of the trace: then by name.
+    comms = rows["next_comm"].tolist()
+    spinning = {tid for tid, comm in zip(tids, comms, strict=True) if name_of(comm) == own}
+    spinning = spinning & own_tids or spinning
+    for start, end, tid, comm in zip(rows["time_ns"].tolist(), ends.tolist(), tids, comms, strict=True):
         name = name_of(comm)
-        if name == own:
+        if tid in spinning and name == own:
             continue
         if tid == 0:
             # Our spinning thread always wants to run: an idle core beside it means that it was not let.

@@ -236,9 +236,9 @@ def measure(
             tracer.take()  # what came between two runs
             refused, lost_before = None, tracer.lost
         throttled_before, interrupts_before, busy_before = cpu_throttling(), _interrupts(), OthersBusy.look()
-        interrupted = _run(collector, seconds, stop or threading.Event(), watched=stop_above_ns > 0)
+        own_tids, interrupted = _run(collector, seconds, stop or threading.Event(), watched=stop_above_ns > 0)
         interrupts_after, throttled_after, busy_after = _interrupts(), cpu_throttling(), OthersBusy.look()
-        own_tids = own_threads()
+        own_tids |= own_threads()
     raw = collector.join()
     cores = tuple(_core(one) for one in raw if one["affinity_error"] == 0)
     warnings = [
@@ -307,30 +307,34 @@ def _real_time(fifo_priority: int, raw: Sequence[dict[str, Any]]) -> bool:
     return os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR)
 
 
-def _run(collector: native.Collector, seconds: float, stop: threading.Event, *, watched: bool) -> bool:
-    """Until it ends; whether somebody stopped it.
+def _run(
+    collector: native.Collector, seconds: float, stop: threading.Event, *, watched: bool
+) -> tuple[frozenset[int], bool]:
+    """Until it ends: our threads while the measuring ones were among them, and whether somebody stopped it.
 
     Args:
         watched: a gap may end it at any time, and is waited for.
     """
     collector.start()
+    own = frozenset[int]()
     try:
+        own = own_threads()
         while watched and not collector.finished():
             if stop.wait(_LOOKS_S):
                 collector.stop()
-                return True
+                return own, True
         if watched:
-            return False
+            return own, False
         # One long sleep: a waiting loop here would be a disturbance on somebody's core.
         if stop.wait(seconds + 0.005):
             collector.stop()
-            return True
+            return own, True
         while not collector.finished():
             time.sleep(0.01)
     except KeyboardInterrupt:
         collector.stop()
-        return True
-    return False
+        return own, True
+    return own, False
 
 
 def _counter_hz() -> float:

@@ -190,14 +190,15 @@ class Exceeded:
 
     Attributes:
         at_ns: when it began, after the start.
-        ran: what ran in it, by its start: kind, name, when (ns after the gap began) and for how long.
+        ran: what ran in it, by its start: kind, name, when (ns after the gap began) and for how long; None
+            where the kernel's events were not recorded.
         trace: what became of the kernel's own trace.
     """
 
     cpu: int
     at_ns: float
     length_ns: float
-    ran: tuple[tuple[str, str, float, float], ...]
+    ran: tuple[tuple[str, str, float, float], ...] | None
     trace: str
 
     def to_json(self) -> dict[str, Any]:
@@ -205,7 +206,7 @@ class Exceeded:
         keys = ("kind", "name", "after_ns", "ran_ns")
         return {
             **{key: getattr(self, key) for key in ("cpu", "at_ns", "length_ns", "trace")},
-            "ran": [dict(zip(keys, one, strict=True)) for one in self.ran],
+            "ran": None if self.ran is None else [dict(zip(keys, one, strict=True)) for one in self.ran],
         }
 
 

@@ -177,7 +177,7 @@ def _exceeded(gap: Exceeded | None) -> list[str]:
         f"Stopped by a gap of {duration(gap.length_ns)} on CPU {gap.cpu}, "
         f"{duration(gap.at_ns)} after the start",
     ]
-    ran = [list(each) for _, each in groupby(gap.ran, key=lambda one: one[:2])]
+    ran = [list(each) for _, each in groupby(gap.ran or (), key=lambda one: one[:2])]
     for each in ran[:_MOST_RAN]:
         kind, name, after, _ = each[0]
         times = f", {count(len(each))} times" if len(each) > 1 else ""
@@ -185,7 +185,9 @@ def _exceeded(gap: Exceeded | None) -> list[str]:
         lines.append(f"  {after / 1e3:+10.1f} us  {taken:<8} {kind}: {printable(name)}{times}")
     if len(ran) > _MOST_RAN:
         lines.append(f"  … and {count(len(ran) - _MOST_RAN)} more (--json lists them all)")
-    if not gap.ran:
+    if gap.ran is None:
+        lines.append("  what ran in it is not known: the kernel's events were not recorded")
+    elif not gap.ran:
         lines.append("  nothing of this kernel was seen in it")
     return [*lines, f"  {gap.trace}"] if gap.trace else lines
 
