@@ -1,5 +1,7 @@
 """The trace file of recorded results, written and read alike by Python and by include/latlab/stub.hpp.
 
+Over 400 lines: writer, reader and decoder of one format, and its description.
+
 Version 1 (little-endian). "LATSTUB\\0", u32 version, u32 zero; then entries of a 32-byte head and a
 payload that
 is padded to 8 bytes:
