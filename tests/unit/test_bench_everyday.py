@@ -122,10 +122,12 @@ def test_the_tail_of_batches_is_of_runs_that_were_timed_one_by_one() -> None:
 
 
 def test_batches_of_which_no_run_was_timed_by_itself_show_no_tail() -> None:
-    document = summary_json("batched", [Sample(np.full(2000, 60.0), batch=256)])
+    document = summary_json("batched", [Sample(np.full(2000, 60.0), batch=256, quantum_ns=10.0)])
     assert document["summary"]["p75"] == 60.0
     assert {document["summary"][key] for key in ("p90", "p99", "p99.9", "max")} == {None}
     assert any("--batch 1" in warning for warning in document["warnings"])
+    foreign = summary_json("batched", [Sample(np.full(2000, 60.0), batch=256)])
+    assert any("the program batches them itself" in warning for warning in foreign["warnings"])
 
 
 def test_what_is_not_batched_has_its_tail_from_its_iterations() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import queue
 import re
@@ -168,8 +169,9 @@ class Source:
         with self.path.open("rb") as file:
             total = os.fstat(file.fileno()).st_size
             for at in range(0, total, step):
-                piece = MappedPiece(file.fileno(), at, min(step, total - at))
-                yield piece.array()
+                before = at % mmap.ALLOCATIONGRANULARITY  # a map begins with a page
+                piece = MappedPiece(file.fileno(), at - before, before + min(step, total - at))
+                yield piece.array()[before:]
                 if piece.cut:
                     raise InputError(
                         self.path, "became shorter while it was read", place=f"offset {at} or later"
