@@ -137,7 +137,10 @@ def _one(
         # As far as all ways agree; where they don't, or not on how far it pays, the end is open.
         last = min(told_to, len(asked) - 1)
         if not _pays(shares[:, :last]):
-            return _nothing(scenario, "whether it pays at all is not the same in all ways that explain it")
+            return _nothing(
+                scenario,
+                "some simulations that fit what was seen say that making it faster pays, and others that it does not",
+            )
         own_ns = Interval(float(own))
         return ScheduleForecast(scenario, "", "open", own_ns, points[:last], parts[0][2], None, None)
     knee = _knee(at, told) if kind == "limited" else None
