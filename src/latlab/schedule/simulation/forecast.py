@@ -139,7 +139,7 @@ def _one(
         if not _pays(shares[:, :last]):
             return _nothing(
                 scenario,
-                "some simulations that fit what was seen say that making it faster pays, and others that it does not",
+                "of the simulations that fit what was seen, some say that making it faster pays, others not",
             )
         own_ns = Interval(float(own))
         return ScheduleForecast(scenario, "", "open", own_ns, points[:last], parts[0][2], None, None)
