@@ -54,6 +54,8 @@ def test_a_planted_disturber_is_found_and_named() -> None:
     vandal = subprocess.Popen([sys.executable, "-c", VANDAL, str(CPU)])
     try:
         time.sleep(0.3)
+        if vandal.poll() is not None:
+            pytest.skip("no real-time policy is allowed here, and an ordinary disturber isn't always seen")
         document = json.loads(latlab("--cpus", str(CPU), "-r", "1", "--json").stdout)
     finally:
         vandal.kill()

@@ -174,6 +174,7 @@ def test_separate_debug_information_is_found_beside_the_program(tmp_path: Path) 
     assert (hot.function, hot.line) in (("hot(double)", HOT), ("hot(double)", HOT - 1))
 
 
+@dwarf
 def test_a_child_s_code_is_found_in_its_own_program(tmp_path: Path) -> None:
     program = _built(tmp_path, "-O2")
     stacks = _sampled(["/bin/sh", "-c", f"{program}; true"])
