@@ -76,7 +76,7 @@ struct Context {
 inline bool had_threads() noexcept {
   // One that only spins neither waits nor, with locked memory, faults: then it is there still, or the
   // processor time that it had is more than this one's, which is read later.
-  struct stat tasks {};
+  struct stat tasks{};
   if (stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink > 3) return true;
   const auto used = [](clockid_t clock) {
     timespec at{};
@@ -203,8 +203,7 @@ inline Outcome measure(const Descriptor& test, const Config& config) {
   std::size_t single = 0;
   const auto part = [&](std::uint64_t* to, std::size_t count) {
     if (prepares)
-      return measure_with_setup(
-          to, count, set_up, [&](std::size_t) { return run(1); }, tear_down);
+      return measure_with_setup(to, count, set_up, [&](std::size_t) { return run(1); }, tear_down);
     const std::size_t finished = measure_back_to_back(to, count, [&](std::size_t) { return run(out.batch); });
     for (std::size_t i = 0; i < each * finished; ++i) {
       const std::uint64_t from = stamp();
@@ -213,8 +212,8 @@ inline Outcome measure(const Descriptor& test, const Config& config) {
     }
     return finished;
   };
-  const std::size_t finished = measure_in_turns(
-      config.turns, out.ticks.data(), config.iterations, [&] { once(out.batch); }, part);
+  const std::size_t finished =
+      measure_in_turns(config.turns, out.ticks.data(), config.iterations, [&] { once(out.batch); }, part);
   out.ticks.resize(finished);
   out.singles.resize(single);
   out.threads = had_threads();

@@ -223,7 +223,7 @@ class Source {
   // NONBLOCK: a pipe that nobody writes to must not be waited for.
   explicit Source(std::string path)
       : path_(std::move(path)), file_(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-    struct stat status {};
+    struct stat status{};
     if (file_ < 0 || fstat(file_, &status) != 0) {
       const std::string why = std::strerror(errno);
       if (file_ >= 0) close(file_);

@@ -83,7 +83,7 @@ CALLS: dict[str, str] = {
     "queues top": "LIVE",
     "queues verify": "QUEUES",
     "queues watch": "LIVE --count 1",
-    "requests compare": "REQUESTS REQUESTS",
+    "requests compare": "REQUESTS REQUESTS2",
     "requests record": f"--seconds 1 -o OUT {_PYTHON}",
     "requests show": "REQUESTS --html OUT",
     "requests top": "--pid LIVE --count 1 --json",
@@ -142,7 +142,8 @@ def make(folder: Path) -> dict[str, str]:
         "FIXTURE": "fixture.py", "JITTER": "jitter", "JITTER2": "jitter2", "LEVEL": "bench",
         "MESSAGES": "messages", "MESSAGES2": "messages2", "MODEL": "model.toml", "PAIRS": "pairs",
         "QUEUES": "queues",
-        "REQUESTS": "requests", "STUDY": "study.toml", "TIMELINE": "timeline", "TRACE": "stub.trace",
+        "REQUESTS": "requests", "REQUESTS2": "requests2",
+        "STUDY": "study.toml", "TIMELINE": "timeline", "TRACE": "stub.trace",
         "WORKLOAD": "workload.toml",
     }  # fmt: skip
     made = {word: str(folder / name) for word, name in files.items()}
@@ -164,6 +165,7 @@ def make(folder: Path) -> dict[str, str]:
         "demo --seconds 0.3 --symbols 4 -o QUEUES",
         "queues model QUEUES -o MODEL",
         f"requests record --seconds 1 -o REQUESTS {_PYTHON}",
+        f"requests record --seconds 1 -o REQUESTS2 {_PYTHON}",
         f"stubs capture -o TIMELINE {_PYTHON}",
         f"stubs record --component work:score -o TRACE {_APP}",
     ):  # fmt: skip

@@ -200,6 +200,18 @@ def test_the_lock_of_an_interpreter_has_its_name() -> None:
     assert found_in(made).limit.name == "GIL"
 
 
+@pytest.mark.parametrize(("process", "named"), [("python3", True), ("app", False)])
+def test_the_lock_of_an_interpreter_without_symbols_is_told_by_what_waits_right_beneath_python(
+    process: str, named: bool
+) -> None:
+    made = contended(sample=False)
+    made.names[0] = process
+    made.stack(1, "__pthread_cond_wait_common", "pthread_cond_timedwait", "busy", running=False)
+    made.frames[-1] = Frame("busy", "gil.py", 3)
+    made.rows = [(*row[:9], 0) if row[1] == State.BLOCKED else row for row in made.rows]
+    assert (found_in(made).limit.name == "GIL") == named
+
+
 def test_the_word_of_a_thread_that_parks_is_no_lock_though_a_channel_has_one_for_a_moment() -> None:
     made = pipeline(fast=2, slow=10)
     inside = ("<std::sync::mpmc::array::Channel>::recv::{closure#1}", "app::main")

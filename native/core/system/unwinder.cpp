@@ -436,8 +436,8 @@ Unwound unwind(const std::vector<StackSample>& samples, const std::vector<Proces
   std::map<std::tuple<std::string, std::string, std::string, int, std::uint64_t, std::uint64_t>, std::int32_t>
       numbers;
   std::map<std::vector<std::int32_t>, std::int32_t> stacks;
-  // What a file says of a place in it holds for every process: of thousands of short ones each would read, and
-  // perhaps inflate, the same descriptions.
+  // What a file says of a place in it holds for every process: of thousands of short ones each would read,
+  // and perhaps inflate, the same descriptions.
   std::map<std::pair<int, std::uint64_t>, std::vector<std::int32_t>> of_files;
   std::vector<std::uint64_t> pcs;
   const std::size_t step = most == 0 ? 1 : std::max<std::size_t>(1, (samples.size() + most - 1) / most);

@@ -42,6 +42,7 @@ COMMANDS: dict[str, str] = {
 }
 
 _PAGES = frozenset(("-h", "--help", "--version"))
+_OWN_LINE = re.compile(r"\n(?!  \| )")
 # What a core install does without, and the extra that brings it.
 EXTRAS = {"pyarrow": "market", "scipy": "market"}
 
@@ -108,8 +109,8 @@ def main(arguments: list[str] | None = None) -> None:
         status: Any = latlab.main(arguments, prog_name="latlab", standalone_mode=False)
         flush_output()  # here, where a failure can still be told
     except LatlabError as error:
-        # It may name somebody else's file; no file's name makes a line of its own.
-        click.echo(f"latlab: {printable(str(error)).replace(chr(10), ' ')}", err=True)
+        # The name of somebody else's file makes no line of its own; what a program said stands behind bars.
+        click.echo(f"latlab: {_OWN_LINE.sub(' ', printable(str(error)))}", err=True)
         sys.exit(_flushed(error.exit_code, keep) or error.exit_code)
     except click.NoSuchOption as error:
         command = error.ctx.command_path if error.ctx else "latlab"

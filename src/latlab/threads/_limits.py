@@ -62,7 +62,10 @@ def lock_of(facts: Facts, total: float) -> Limit | None:
     waiting = sum(facts.times[thread].runnable for thread in threads) / 1e9 / facts.schedule.seconds
     python = all(facts.schedule.threads[thread].pid in facts.python for thread in threads)
     gil = word.interpreter or (
-        python and word.timed > 0 and not word.sure and takes_one_cpu(running, waiting)
+        python
+        and (word.timed > 0 or word.beneath_python > 0)
+        and not word.sure
+        and takes_one_cpu(running, waiting)
     )
     if gil and _one_runs(facts, threads):
         return None

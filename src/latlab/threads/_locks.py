@@ -12,12 +12,13 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from latlab.model.schedule import Schedule, Source, State, Wait
+from latlab.model.schedule import Frame, Schedule, Source, State, Wait
 from latlab.schedule.code.names import is_own, plain
 from latlab.threads._tracks import LOCKABLE, MONITORS, Track, address_of, file_of, set_of
 
 __all__ = ["Word", "join_monitors", "words_of"]
 
+_PYTHON = re.compile(r"/(lib)?python3[\w.]*$")
 _GIL = re.compile(r"take_gil|drop_gil|PyEval_RestoreThread|PyEval_AcquireThread|_PyThreadState_Attach")
 _MUTEX = re.compile(
     r"mutex_(?:lock|timedlock|clocklock)|lll_lock_wait|lll_mutex|_L_lock|rwlock|RwLock|"
@@ -72,6 +73,7 @@ class Word:
     lock: bool = False
     sure: bool = False
     interpreter: bool = False
+    beneath_python: int = 0  # waits for a condition right beneath Python code, whose own locks are none
     python: bool = False  # a lock of Python's, which CPython makes of a semaphore
     posix: bool = False  # a sem_t, of 32 bytes: no second one is near enough to be seen as the same word
     file: str = ""  # the path of the locked file; empty for a futex
@@ -246,6 +248,12 @@ def _count_stack(schedule: Schedule, sample: int, word: Word) -> None:
             word.python |= any(one.file.endswith(".py") for one in frames[at + 1 : at + 2])
             break
         if _CONDITION.search(name):
+            above = next((one for one in frames[at + 1 :] if not _CONDITION.search(one.function)), None)
+            if above is not None and _of_interpreter(above):
+                word.beneath_python += (
+                    1  # without symbols nothing tells whether that is the interpreter's lock
+                )
+                return
             kind = "condition"
             break
         if _MUTEX.search(name):
@@ -263,6 +271,11 @@ def _count_stack(schedule: Schedule, sample: int, word: Word) -> None:
         word.waits_in[f"{kind}{_IN}{outer}" if outer else kind] += 1
     elif kind == "condition":
         word.waits_in["condition"] += 1
+
+
+def _of_interpreter(frame: Frame) -> bool:
+    """Whether a frame is of Python code, or of its interpreter, and nothing more is known of it."""
+    return frame.file.endswith(".py") or (not frame.function and _PYTHON.search(frame.module) is not None)
 
 
 def _passed_round(word: Word) -> bool:
