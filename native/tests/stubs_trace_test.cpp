@@ -24,6 +24,21 @@ struct Removed {
     std::remove(path().c_str());
   }
 };
+// A trace of one state, 5.
+void record_one() {
+  stub::record(path().c_str());
+  const int value = 5;
+  stub::save_state("n", "int", &value);
+  stub::stop();
+}
+bool refused() {
+  try {
+    stub::replay(path().c_str());
+  } catch (const stub::StateError&) {
+    return true;
+  }
+  return false;
+}
 }  // namespace
 
 TEST("recorded states are loaded in order, in place, and NULL as NULL") {
@@ -92,27 +107,15 @@ TEST("each thread has its own sequence") {
 
 TEST("a trace that was cut short is refused") {
   const Removed removed;
-  stub::record(path().c_str());
-  const int value = 5;
-  stub::save_state("n", "int", &value);
-  stub::stop();
+  record_one();
   CHECK_EQUAL(0, truncate(path().c_str(), 60));
-  bool refused = false;
-  try {
-    stub::replay(path().c_str());
-  } catch (const stub::StateError&) {
-    refused = true;
-  }
-  CHECK(refused);
+  CHECK(refused());
 }
 
 // Before the next one: the peak of a process never falls.
 TEST("a trace behind whose end there is a gigabyte is replayed without it in memory") {
   const Removed removed;
-  stub::record(path().c_str());
-  const int value = 5;
-  stub::save_state("n", "int", &value);
-  stub::stop();
+  record_one();
   CHECK_EQUAL(0, truncate(path().c_str(), 1 << 30));
   rusage before{};
   rusage after{};
@@ -133,10 +136,7 @@ TEST("a sparse trace of a gigabyte is refused without its bytes in memory") {
   };
   for (const std::uint8_t tag : {0, 1, 2}) {
     const Removed removed;
-    stub::record(path().c_str());
-    const int value = 5;
-    stub::save_state("n", "int", &value);
-    stub::stop();
+    record_one();
     const int file = open(path().c_str(), O_WRONLY | O_CLOEXEC);
     CHECK(file >= 0);
     if (file < 0) continue;
@@ -148,13 +148,7 @@ TEST("a sparse trace of a gigabyte is refused without its bytes in memory") {
     CHECK_EQUAL(0, ftruncate(file, 1 << 30));
     close(file);
     const auto before = peak_kib();
-    bool refused = false;
-    try {
-      stub::replay(path().c_str());
-    } catch (const stub::StateError&) {
-      refused = true;
-    }
-    CHECK(refused);
+    CHECK(refused());
     CHECK(peak_kib() - before < kMostKib);
   }
 }
@@ -200,10 +194,7 @@ TEST("values of one name that differ in size come back as they were, a NULL betw
 
 TEST("more calls than were recorded, and a file that is not a trace, are refused") {
   const Removed removed;
-  stub::record(path().c_str());
-  const int value = 5;
-  stub::save_state("n", "int", &value);
-  stub::stop();
+  record_one();
   stub::replay(path().c_str());
   int loaded = 0;
   stub::load_state("n", &loaded);

@@ -605,12 +605,18 @@ class Planted:
         return os.mkdir, (str(self._path),)
 
 
-def test_what_somebody_lays_beside_an_output_is_never_run(day: Path, tmp_path: Path) -> None:
-    days, parts = tmp_path / "days", tmp_path / "parts"
+def archived(day: Path, folder: Path) -> tuple[Path, Path, Path, Any]:
+    """A folder of one day, that of its parts, the one part, and the statistics."""
+    days, parts = folder / "days", folder / "parts"
     days.mkdir()
     shutil.copy(day, days / "one")
     whole = stats_archive(days, parts)
     (kept,) = parts.iterdir()
+    return days, parts, kept, whole
+
+
+def test_what_somebody_lays_beside_an_output_is_never_run(day: Path, tmp_path: Path) -> None:
+    days, parts, kept, whole = archived(day, tmp_path)
     for name in (kept.name, "one.inside.pickle"):
         (parts / name).write_bytes(pickle.dumps(Planted(tmp_path / "owned")))
     again = stats_archive(days, parts)
@@ -619,11 +625,7 @@ def test_what_somebody_lays_beside_an_output_is_never_run(day: Path, tmp_path: P
 
 
 def test_a_part_that_was_cut_or_lies_is_made_anew(day: Path, tmp_path: Path) -> None:
-    days, parts = tmp_path / "days", tmp_path / "parts"
-    days.mkdir()
-    shutil.copy(day, days / "one")
-    whole = stats_archive(days, parts)
-    (kept,) = parts.iterdir()
+    days, parts, kept, whole = archived(day, tmp_path)
     good = kept.read_bytes()
     for data in (
         good[:-1],

@@ -14,8 +14,8 @@ with the second value and in 99, 63 and 23 % with the eighth. `findable` says wh
 A test repeats a part of it.
 
 A level that has just begun is described by its few values, their scatter by that of the levels before, too:
-so a change that goes back after two values is found to have gone back. What leads back goes on with the
-level as it was before; a series that goes there and back twice has two levels, which is no change.
+so a change that goes back after two values is found to have gone back. After the return the
+earlier level goes on; a series that leaves it and returns twice has two levels and no change.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def accept(result: str, benchmark: str, accepted: Path, as_json: bool) -> None:
 
     bench.accept(accepted, result, benchmark)
     if not Path(result).exists():
-        click.echo(f"latlab: {result}: there is no such file; `history` will look for that name", err=True)
+        click.echo(f"latlab: {result}: no such file: `history` matches results by this name", err=True)
     if as_json:
         click.echo(json_of({"output": accepted, "benchmark": benchmark, "level": result}))
         return

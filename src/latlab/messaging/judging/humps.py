@@ -26,8 +26,8 @@ def humps_of(latency: Integers, clock_ns: float) -> tuple[tuple[Hump, ...], floa
 
     Args:
         latency: of each message, ns.
-        clock_ns: how long a reading of the clock takes. A loop that polls stamps at multiples of it, which
-            are no humps of what is measured.
+        clock_ns: how long a reading of the clock takes. A loop that polls stamps at multiples of it: these
+            steps are not humps of the latency.
     """
     sample = hump_sample(latency)
     found = find_humps(sample, alpha=_LEVEL, coarsest=_COARSEST_NS)

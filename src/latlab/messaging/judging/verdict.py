@@ -24,7 +24,7 @@ _SHORTEST_NS = 30_000_000  # the scheduler's own counts of a running thread are 
 _OTHERS_SHORTEST_NS = 100_000_000  # the machine's counts come in steps of 10 ms
 # Others took so much of one CPU at least, and we waited for CPUs for so much of the run or of the latency.
 _TAKEN, _HARM = 0.2, 0.1
-# ... or for so much of the run, while as many messages took so many times as long as most.
+# ... or for less of the run, where the same share of the messages took so many times the median.
 _TOUCHED, _LATE = 0.02, 3.0
 _CROWDED = 0.5  # of the whole machine, used by others: no figure is our own
 _THROTTLED = 0.01  # of the run
@@ -319,7 +319,7 @@ def cause_of(m: Measurement, begin: int, end: int, sent: int) -> str | None:
                 return "quota"
             # A window that is much longer than the stall holds waits of other messages, too.
             window = int(at[last] - at[first])
-            # A sender that had no CPU has sent late: afterwards a message is no longer in its hands.
+            # A sender without a CPU sends late; it has no part in what happens after the message was sent.
             late = sent - begin >= 0.5 * took
             if took >= 0.02 * window:
                 for name in ("sender", "broker", "receiver", "library"):

@@ -199,7 +199,7 @@ def descendants(pid: int) -> list[int]:
 def moments(
     seconds: float, step_s: float = 0.1, now: Callable[[], float] = time.monotonic
 ) -> Iterator[float]:
-    """Steps to wait until so many seconds are over in which this process could run.
+    """The steps to wait in, until this process could run for so many seconds.
 
     Where it was stopped, or the whole machine, those that it waits for could do nothing either.
     """

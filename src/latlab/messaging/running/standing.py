@@ -20,7 +20,7 @@ class Standing:
 
     Args:
         step_s: usual time between two looks.
-        asleep: whether a part without work sleeps. What a part runs that polls is no sign of work.
+        asleep: whether a part without work sleeps; the CPU time of a part that polls shows no work.
         now: the clock; injected in tests.
     """
 

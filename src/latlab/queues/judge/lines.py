@@ -17,7 +17,7 @@ __all__ = ["lines_of", "unseen_queues"]
 _FEWEST = 200  # events: fewer go in step by chance
 _IN_STEP = 0.03  # of the events, and …
 _MOST_APART = 256  # … at most so many, which a queue in between may hold
-_FEW = 8.0  # events: so many more than were taken may have been put on, by what was counted when
+_FEW = 8.0  # events: the two counts are read one after another, and may seem so far in the wrong order
 
 
 def lines_of(series: Series) -> list[list[int]]:
