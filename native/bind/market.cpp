@@ -100,17 +100,20 @@ Counts side_counts(market::Pipeline& pipeline) {
   return {{"flushes", c.flushes}, {"refills", c.refills}, {"far", c.far}, {"off_tick", c.off_tick}};
 }
 
-std::map<int, nb::bytes> symbols(const market::Pipeline& pipeline) {
-  std::map<int, nb::bytes> out;
-  const auto* names = pipeline.names();
-  for (int locate = 0; locate < 65'536 && names != nullptr; ++locate) {
-    const auto number = static_cast<std::uint16_t>(locate);
-    if (!names->known(number)) continue;
-    const auto& name = names->name(number);
-    const std::string_view text(name.data(), name.size());
-    out.emplace(locate, nb::bytes(text.data(), text.find_last_not_of(std::string_view(" \0", 2)) + 1));
-  }
+nb::bytes text_of(const market::Symbol& name) {
+  const std::string_view text(name.data(), name.size());
+  return nb::bytes(text.data(), text.find_last_not_of(std::string_view(" \0", 2)) + 1);
+}
+
+using NameMap = std::map<int, nb::bytes>;
+NameMap names_of(const std::vector<std::pair<std::uint16_t, market::Symbol>>& all) {
+  NameMap out;
+  for (const auto& [locate, name] : all) out.emplace(locate, text_of(name));
   return out;
+}
+
+NameMap symbols(const market::Pipeline& pipeline) {
+  return pipeline.names() == nullptr ? NameMap{} : names_of(pipeline.names()->all());
 }
 
 std::pair<Array<std::uint64_t>, Array<std::uint64_t>> histogram(const market::Counter& counter) {
@@ -255,6 +258,7 @@ void bind_records(nb::module_& m) {
       .def_prop_ro("unknown", &RecordDecoder::unknown)
       .def_prop_ro("malformed", &RecordDecoder::malformed)
       .def_prop_ro("early_ends", &RecordDecoder::early_ends)
+      .def_prop_ro("out_of_order", &RecordDecoder::out_of_order)
       .def_prop_ro("offset", &RecordDecoder::offset)
       .def("errors", [](const RecordDecoder& self) {
         std::vector<std::pair<std::uint64_t, std::string>> out;
@@ -408,6 +412,24 @@ void bind_pipeline(nb::module_& m) {
       .def("side_counts", &side_counts)
       .def("standing", [](Pipeline& self) { return self.sink().standing(); })
       .def("symbols", &symbols, "Names by number.")
+      .def(
+          "take_ended",
+          [](Pipeline& self) {
+            std::vector<std::pair<std::size_t, NameMap>> out;
+            for (const auto& day : self.take_ended()) out.emplace_back(day.rows, names_of(day.names));
+            return out;
+          },
+          "Of the days that have ended since the last call: the untaken rows up to its end, and its symbols.")
+      .def(
+          "former_symbols",
+          [](const Pipeline& self) {
+            std::vector<nb::bytes> out;
+            for (const auto& name : self.former()) out.push_back(text_of(name));
+            return out;
+          },
+          "The names of the days that have been taken.")
+      .def_prop_ro("first_day_rows", &Pipeline::first_day_rows,
+                   "How many of the rows that were taken last are of the input's first day, at most.")
       .def("changes", [](Pipeline& self) { return result<market::InsideResult>(self).changes; })
       .def("take_text",
            [](Pipeline& self) {

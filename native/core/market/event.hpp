@@ -4,6 +4,7 @@
 // it. One struct for all feeds is what lets an ITCH and a PITCH feed go through the same pipeline.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace latlab::market {
@@ -44,5 +45,19 @@ struct Event {
   bool printable = true;  // C that is not printable is not a volume
 };
 static_assert(sizeof(Event) == 48, "events are copied in batches: keep them within three quarters of a line");
+
+// Whether times go back: of a feed, or of each unit of one, since nothing orders its units among themselves.
+class TimeOrder {
+ public:
+  // begins: a day does, and its times anew.
+  [[nodiscard]] bool back(std::uint8_t unit, std::uint64_t ts_ns, bool begins) noexcept {
+    const bool earlier = (ts_ns < last_[unit]) & !begins;
+    last_[unit] = ts_ns;
+    return earlier;
+  }
+
+ private:
+  std::array<std::uint64_t, 256> last_{};
+};
 
 }  // namespace latlab::market

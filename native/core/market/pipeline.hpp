@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,6 +65,20 @@ class Pipeline {
     return transport_ ? transport_->counts() : TransportCounts{};
   }
   [[nodiscard]] AnyBooks& sink() noexcept { return *sink_; }
+  // The days that have ended since the last call, with the rows of the sink up to each one's end.
+  std::vector<EndedDay> take_ended() {
+    auto ended = session_ ? session_->take_ended() : std::vector<EndedDay>{};
+    first_day_rows_ = days_ != 0 ? 0 : ended.empty() ? SIZE_MAX : ended.front().rows;
+    days_ += ended.size();
+    for (const auto& day : ended) {
+      for (const auto& [locate, name] : day.names) former_.insert(name);
+    }
+    return ended;
+  }
+  // Of the rows that were untaken then, how many at most are of the first day.
+  [[nodiscard]] std::size_t first_day_rows() const noexcept { return first_day_rows_; }
+  // Names of the days that had ended when they were taken.
+  [[nodiscard]] const std::set<Symbol>& former() const noexcept { return former_; }
   std::vector<TransportError> take_errors() { return std::exchange(errors_, {}); }
 
  private:
@@ -100,6 +115,9 @@ class Pipeline {
   std::unique_ptr<Transport> transport_;
   std::optional<Session> session_;
   std::vector<TransportError> errors_;
+  std::set<Symbol> former_;
+  std::size_t days_ = 0;
+  std::size_t first_day_rows_ = SIZE_MAX;
   FeedCounts none_;
   std::size_t reported_ = 0;
   bool lenient_;

@@ -16,6 +16,7 @@ namespace latlab::market {
 namespace {
 
 constexpr std::size_t kSlack = 64;        // a permutation loads and stores up to 64 bytes
+constexpr std::size_t kTimeAt = 5;        // in a message, of 6 bytes
 constexpr std::size_t kSystemEvent = 12;  // bytes of a system event, the shortest message
 
 struct Wire {
@@ -184,7 +185,8 @@ struct Scalar {
 };
 
 // The loop over frames, as a function so that each permutation's loop is compiled for its instructions.
-// place(plan) -> where the record goes. Stops before a frame that is not well formed or too near to the end.
+// place(plan) -> where the record goes. Stops before a frame that is not well formed or too near to the end,
+// and before one that goes back in time, which a day's start may.
 #define LATLAB_DECODE_LOOP(PERMUTE)                                             \
   const auto& all = plans();                                                    \
   const std::uint8_t* at = begin;                                               \
@@ -192,6 +194,9 @@ struct Scalar {
     const auto size = itch::big_endian<std::uint16_t>(at);                      \
     const std::uint8_t type = at[2];                                            \
     if (size == 0 || itch::kLengths[type] != size) break;                       \
+    const std::uint64_t ts_ns = itch::big_endian_48(at + 2 + kTimeAt);          \
+    if (ts_ns < last_ns) break;                                                 \
+    last_ns = ts_ns;                                                            \
     const Plan& plan = all[type];                                               \
     std::uint8_t* to = place(plan);                                             \
     PERMUTE(plan, at + 2, to);                                                  \
@@ -204,7 +209,7 @@ struct Scalar {
 
 template <class Place>
 std::size_t loop_scalar(const std::uint8_t* begin, const std::uint8_t* end, std::uint64_t base,
-                        std::uint64_t& count, Place&& place) {
+                        std::uint64_t& count, std::uint64_t& last_ns, Place&& place) {
   LATLAB_DECODE_LOOP(Scalar::permute);
 }
 
@@ -229,16 +234,14 @@ __attribute__((target("avx512f,avx512bw,avx512vbmi"), always_inline)) inline voi
 template <class Place>
 __attribute__((target("ssse3"))) std::size_t loop_ssse3(const std::uint8_t* begin, const std::uint8_t* end,
                                                         std::uint64_t base, std::uint64_t& count,
-                                                        Place&& place) {
+                                                        std::uint64_t& last_ns, Place&& place) {
   LATLAB_DECODE_LOOP(permute_ssse3);
 }
 
 template <class Place>
-__attribute__((target("avx512f,avx512bw,avx512vbmi"))) std::size_t loop_avx512(const std::uint8_t* begin,
-                                                                               const std::uint8_t* end,
-                                                                               std::uint64_t base,
-                                                                               std::uint64_t& count,
-                                                                               Place&& place) {
+__attribute__((target("avx512f,avx512bw,avx512vbmi"))) std::size_t loop_avx512(
+    const std::uint8_t* begin, const std::uint8_t* end, std::uint64_t base, std::uint64_t& count,
+    std::uint64_t& last_ns, Place&& place) {
   LATLAB_DECODE_LOOP(permute_avx512);
 }
 #endif
@@ -246,13 +249,13 @@ __attribute__((target("avx512f,avx512bw,avx512vbmi"))) std::size_t loop_avx512(c
 
 template <class Place>
 std::size_t loop(Permutation permutation, const std::uint8_t* begin, const std::uint8_t* end,
-                 std::uint64_t base, std::uint64_t& count, Place&& place) {
+                 std::uint64_t base, std::uint64_t& count, std::uint64_t& last_ns, Place&& place) {
 #if defined(__x86_64__)
-  if (permutation == Permutation::avx512vbmi) return loop_avx512(begin, end, base, count, place);
-  if (permutation == Permutation::ssse3) return loop_ssse3(begin, end, base, count, place);
+  if (permutation == Permutation::avx512vbmi) return loop_avx512(begin, end, base, count, last_ns, place);
+  if (permutation == Permutation::ssse3) return loop_ssse3(begin, end, base, count, last_ns, place);
 #endif
   (void)permutation;
-  return loop_scalar(begin, end, base, count, place);
+  return loop_scalar(begin, end, base, count, last_ns, place);
 }
 
 }  // namespace
@@ -306,19 +309,24 @@ std::size_t RecordDecoder::run(Bytes frames) {
   while (!stopped_) {
     if (empty_ != 0) [[unlikely]]
       end_early(frames.subspan(at));
-    at +=
-        loop(permutation_, frames.data() + at, frames.data() + frames.size(), offset_ + at, messages_, place);
+    at += loop(permutation_, frames.data() + at, frames.data() + frames.size(), offset_ + at, messages_,
+               last_ns_, place);
     // Here stands a frame that is odd, or so near to the end that its bytes must be copied before they are
-    // read.
+    // read, or one that goes back in time.
     itch::FrameCursor cursor(frames.subspan(at), offset_ + at);
     itch::Frame frame;
     if (!cursor.next(frame)) break;
     if (itch::well_formed(frame)) {
       std::array<std::uint8_t, 2 + itch::kMaxLength + 2 * kSlack> padded{};
       std::memcpy(padded.data(), frame.data - 2, frame.size + 2U);
+      if (itch::big_endian_48(frame.data + kTimeAt) < last_ns_) {
+        const bool begins = frame.data[0] == 'S' && frame.data[kSystemEvent - 1] == 'O';
+        out_of_order_ += begins ? 0 : 1;
+        last_ns_ = 0;
+      }
       // A frame of length zero behind it stops the loop.
       loop(permutation_, padded.data(), padded.data() + frame.size + 2 + kSlack + 1, frame.offset, messages_,
-           place);
+           last_ns_, place);
     } else if (frame.size != 0) {
       reject(frame);
     } else {
@@ -351,6 +359,7 @@ std::size_t RecordDecoder::run_pitch(Bytes frames) {
     }
     const auto& layout = layouts[static_cast<std::size_t>(index)];
     auto* const record = place(static_cast<std::size_t>(index), layout.size);
+    out_of_order_ += order_.back(dialect_ == 'P' ? frame.data[0] : 0, event.ts_ns, false) ? 1 : 0;
     pitch::write_record(dialect_, layout, frame.data, frame.size, event, record);
     ++messages_;
   }
@@ -407,7 +416,8 @@ std::uint64_t RecordDecoder::sum(Bytes frames, Permutation permutation) {
   std::uint64_t count = 0;
   std::uint64_t sum = 0;
   std::size_t next = 0;
-  loop(permutation, frames.data(), frames.data() + frames.size(), 0, count, [&](const Plan&) {
+  std::uint64_t last_ns = 0;
+  loop(permutation, frames.data(), frames.data() + frames.size(), 0, count, last_ns, [&](const Plan&) {
     std::uint8_t* const to = ring.data() + next * 72;
     next = (next + 1) % kRing;
     std::uint64_t word = 0;

@@ -64,6 +64,8 @@ class RecordDecoder {
   [[nodiscard]] std::uint64_t malformed() const noexcept { return malformed_; }
   // Of the empty frames of ITCH: with messages of the same day behind them.
   [[nodiscard]] std::uint64_t early_ends() const noexcept { return early_ends_; }
+  // Messages with an earlier time than the one before, as a session counts them.
+  [[nodiscard]] std::uint64_t out_of_order() const noexcept { return out_of_order_; }
   [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
   [[nodiscard]] const std::vector<TransportError>& errors() const noexcept { return errors_; }
   // Decode all of a buffer over and over into the same space, for measuring; returns a sum over the records.
@@ -90,6 +92,9 @@ class RecordDecoder {
   std::uint64_t malformed_ = 0;
   std::uint64_t empty_ = 0;  // frames of length zero behind the last message
   std::uint64_t early_ends_ = 0;
+  std::uint64_t out_of_order_ = 0;
+  std::uint64_t last_ns_ = 0;  // of ITCH
+  TimeOrder order_;            // of PITCH
   Permutation permutation_;
   char dialect_;
   bool lenient_;

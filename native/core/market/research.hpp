@@ -62,22 +62,20 @@ class BooksSink final : public BookSink<S>, public BooksResult {
   BooksSink(std::size_t levels, std::uint64_t every_ns, Selection selection)
       : BookSink<S>(kDefaultCapacity),
         filter_(selection),
+        past_(selection.to_ns),
         selection_(std::move(selection)),
         levels_(levels),
         every_ns_(every_ns) {}
 
   void batch(std::span<const Event> events, const SymbolNames& names) override {
     for (const Event& event : events) {
+      past_.sees(event);
       // One by one: a row is made between two messages.
       if (every_ns_ != 0) pass(event.ts_ns, names);
       if (every_ns_ == 0 && event.kind >= Kind::clear_all) note_all(event, names);
       const Effect effect = this->books_.apply(event);
       if (effect.applied) counts_.apply(event, effect);
-      if (event.kind == Kind::new_day) {
-        filter_.new_day();
-        last_.clear();
-        seen_.clear();
-      }
+      if (event.kind == Kind::new_day) begin_day(names);
       if (!effect.applied || event.kind >= Kind::clear_all) continue;
       if (every_ns_ == 0) {
         note(event.ts_ns, effect.locate, names);
@@ -94,10 +92,20 @@ class BooksSink final : public BookSink<S>, public BooksResult {
     // The time after the last message is not the feed's: what is asked for up to it was given.
     if (every_ns_ != 0 && next_ != kNone) pass(last_ns_ / every_ns_ * every_ns_ + 1, names);
   }
-  [[nodiscard]] bool over() const override { return last_ns_ != 0 && last_ns_ > selection_.to_ns; }
+  [[nodiscard]] bool over() const override { return past_.over(); }
+  [[nodiscard]] std::size_t rows() const override { return times.size(); }
 
  private:
   static constexpr std::uint64_t kNone = UINT64_MAX;
+
+  void begin_day(const SymbolNames& names) {
+    finish(names);
+    next_ = kNone;
+    filter_.new_day();
+    last_.clear();
+    seen_.clear();
+    known_.clear();
+  }
 
   // Rows of the times before that of a message.
   void pass(std::uint64_t ts_ns, const SymbolNames& names) {
@@ -164,6 +172,7 @@ class BooksSink final : public BookSink<S>, public BooksResult {
   }
 
   Filter filter_;
+  Past past_;
   Selection selection_;
   OrderCounts counts_;
   std::unordered_map<std::uint16_t, std::vector<std::uint64_t>> last_;

@@ -130,10 +130,15 @@ std::size_t Session::run_with(Bytes frames, Decode&& decode) {
       counts_.early_ends += begins ? 0 : empty_;
     empty_ = 0;
     if (counts_.messages - counts_.unknown == 1) counts_.first_ns = event.ts_ns;
-    counts_.out_of_order += static_cast<std::uint64_t>((event.ts_ns < counts_.last_ns) & !begins);
+    const std::uint8_t unit = dialect_ == 'P' ? frame.data[0] : 0;
+    counts_.out_of_order += static_cast<std::uint64_t>(order_.back(unit, event.ts_ns, begins));
     counts_.last_ns = event.ts_ns;
     // Names are given anew behind a day's start, and what came before it had the old ones.
     if (++batched_ == kBatch || begins) flush();
+    if (begins && names_.count() != 0) [[unlikely]] {
+      ended_.push_back({.rows = sink_.rows(), .names = names_.all()});
+      names_.clear();
+    }
   }
   offset_ = cursor.offset();
   return cursor.consumed();

@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "market/event.hpp"
@@ -29,7 +30,7 @@ struct FeedCounts {
   std::uint64_t unknown = 0;       // of which of a type that the protocol has not
   std::uint64_t empty = 0;         // frames of length zero
   std::uint64_t malformed = 0;     // messages whose length disagrees with their type: skipped
-  std::uint64_t out_of_order = 0;  // messages with an earlier time than the one before
+  std::uint64_t out_of_order = 0;  // messages with an earlier time than the one before (in a unit of PITCH)
   std::uint64_t early_ends = 0;    // of the empty frames: with messages of the same day behind them
   std::uint64_t jumped = 0;        // bytes that hold no message, over which a lenient session jumped
   std::uint64_t first_ns = 0;
@@ -48,6 +49,21 @@ class SymbolNames {
     std::memcpy(names_[locate].data(), name, 8);
     const std::uint64_t bit = std::uint64_t{1} << (locate % 64);
     known_[locate / 64] = name[0] != 0 ? known_[locate / 64] | bit : known_[locate / 64] & ~bit;
+  }
+  // Each symbol that is known, by number.
+  [[nodiscard]] std::vector<std::pair<std::uint16_t, Symbol>> all() const {
+    std::vector<std::pair<std::uint16_t, Symbol>> found;
+    for (std::size_t word = 0; word < known_.size(); ++word) {
+      for (std::uint64_t bits = known_[word]; bits != 0; bits &= bits - 1) {
+        const std::size_t locate = word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
+        found.emplace_back(static_cast<std::uint16_t>(locate), names_[locate]);
+      }
+    }
+    return found;
+  }
+  void clear() noexcept {
+    for (const auto& [locate, name] : all()) names_[locate] = Symbol{};
+    known_.fill(0);
   }
   [[nodiscard]] std::size_t count() const noexcept {
     std::size_t known_names = 0;
@@ -68,8 +84,16 @@ class Sink {
   virtual ~Sink() = default;
   virtual void batch(std::span<const Event> events, const SymbolNames& names) = 0;
   virtual void finish(const SymbolNames& /*names*/) {}
+  // How many rows it has made that nobody has taken.
+  [[nodiscard]] virtual std::size_t rows() const { return 0; }
   // True when nothing that may still come can change the result.
   [[nodiscard]] virtual bool over() const { return false; }
+};
+
+// A day that has ended in a file of several: numbers are given to symbols anew behind it.
+struct EndedDay {
+  std::size_t rows = 0;  // of the sink's that nobody has taken, those up to its end
+  std::vector<std::pair<std::uint16_t, Symbol>> names;
 };
 
 // What is wrong with a malformed message, in words.
@@ -90,6 +114,8 @@ class Session {
   [[nodiscard]] const FeedCounts& counts() const noexcept { return counts_; }
   [[nodiscard]] const SymbolNames& names() const noexcept { return names_; }
   [[nodiscard]] const std::vector<TransportError>& errors() const noexcept { return errors_; }
+  // The days that have ended since the last call.
+  std::vector<EndedDay> take_ended() { return std::exchange(ended_, {}); }
   // The stream offset behind the last whole frame: where a reading may be resumed.
   [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
 
@@ -109,12 +135,14 @@ class Session {
   FeedCounts counts_;
   SymbolNames names_;
   std::vector<TransportError> errors_;
+  std::vector<EndedDay> ended_;
   std::array<Event, kBatch> events_;
   std::size_t batched_ = 0;
   itch::FrameJoiner joiner_;
   Resync resync_;  // in the joiner's stead, of a lenient session of ITCH
   pitch::BinaryDecoder binary_;
   pitch::AsciiDecoder ascii_;
+  TimeOrder order_;
   std::size_t named_ = 0;
   std::uint64_t empty_ = 0;  // frames since the last message
   std::uint64_t offset_ = 0;

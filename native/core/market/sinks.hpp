@@ -50,6 +50,26 @@ class Filter {
   std::vector<std::uint8_t> verdicts_ = std::vector<std::uint8_t>(65'536);  // 0: not known yet, 1: yes, 2: no
 };
 
+// Whether a feed is past a time. One message may have a damaged time, and the messages behind it tell so.
+class Past {
+ public:
+  explicit Past(std::uint64_t to_ns) : to_ns_(to_ns) {}
+  // Returns whether the message is of that time or before.
+  bool sees(const Event& event) noexcept {
+    if (over()) return false;
+    if (event.kind == Kind::new_day && beyond_ != 0) beyond_ = kSure;
+    if (over()) return false;
+    beyond_ = event.ts_ns > to_ns_ ? beyond_ + 1 : 0;
+    return beyond_ == 0;
+  }
+  [[nodiscard]] bool over() const noexcept { return beyond_ >= kSure; }
+
+ private:
+  static constexpr std::uint32_t kSure = 1024;
+  std::uint64_t to_ns_;
+  std::uint32_t beyond_ = 0;  // messages in a row
+};
+
 // What a sink with books can be asked, whatever its book sides are.
 class AnyBooks : public Sink {
  public:
@@ -118,6 +138,7 @@ class InsideSink final : public BookSink<S>, public InsideResult {
         levels_(levels),
         skip_(skip),
         as_text_(as_text) {}
+  [[nodiscard]] std::size_t rows() const override { return times.size(); }
 
   void batch(std::span<const Event> events, const SymbolNames& names) override {
     // A message that empties every book is split off: it changes many insides, and is as rare as a restart.
@@ -286,6 +307,7 @@ class EventsSink final : public AnyBooks {
   [[nodiscard]] const Anomalies& anomalies() const override { return none_; }
   [[nodiscard]] SideCounts side_counts() const override { return {}; }
   [[nodiscard]] std::size_t standing() const override { return 0; }
+  [[nodiscard]] std::size_t rows() const override { return events.size(); }
 
   std::vector<Event> events;
 
@@ -356,6 +378,7 @@ class TradesSink final : public BookSink<S>, public TradesResult {
  public:
   TradesSink(std::size_t capacity, Selection selection)
       : BookSink<S>(capacity), filter_(std::move(selection)) {}
+  [[nodiscard]] std::size_t rows() const override { return trades.size(); }
 
   void batch(std::span<const Event> events, const SymbolNames& names) override {
     this->apply(events, [&](const Event& event, const Effect& effect) {
@@ -411,16 +434,17 @@ struct SnapshotResult {
 template <class S>
 class SnapshotSink final : public BookSink<S>, public SnapshotResult {
  public:
-  SnapshotSink(std::size_t capacity, std::uint64_t at_ns) : BookSink<S>(capacity), at_ns_(at_ns) {}
+  SnapshotSink(std::size_t capacity, std::uint64_t at_ns) : BookSink<S>(capacity), past_(at_ns) {}
 
   void batch(std::span<const Event> events, const SymbolNames&) override {
-    if (over_) return;
-    std::size_t count = 0;
-    while (count < events.size() && events[count].ts_ns <= at_ns_) ++count;
-    over_ = count < events.size();
-    this->apply(events.first(count), [](const Event&, const Effect&) {});
+    while (!events.empty()) {
+      std::size_t count = 0;
+      while (count < events.size() && past_.sees(events[count])) ++count;
+      this->apply(events.first(count), [](const Event&, const Effect&) {});
+      events = events.subspan(std::min(count + 1, events.size()));
+    }
   }
-  [[nodiscard]] bool over() const override { return over_; }
+  [[nodiscard]] bool over() const override { return past_.over(); }
 
   [[nodiscard]] std::vector<SnapshotLevel> levels() const override {
     std::unordered_map<std::uint64_t, std::uint64_t> orders;  // by locate, side and price
@@ -451,8 +475,7 @@ class SnapshotSink final : public BookSink<S>, public SnapshotResult {
   }
 
  private:
-  std::uint64_t at_ns_;
-  bool over_ = false;
+  Past past_;
 };
 
 }  // namespace latlab::market

@@ -99,6 +99,18 @@ class Pipeline:
     def symbols(self) -> dict[int, bytes]:
         """Names by number."""
 
+    def take_ended(self) -> list[tuple[int, dict[int, bytes]]]:
+        """
+        Of the days that have ended since the last call: the untaken rows up to its end, and its symbols.
+        """
+
+    def former_symbols(self) -> list[bytes]:
+        """The names of the days that have been taken."""
+
+    @property
+    def first_day_rows(self) -> int:
+        """How many of the rows that were taken last are of the input's first day, at most."""
+
     def changes(self) -> int: ...
 
     def take_text(self) -> bytes: ...
@@ -168,6 +180,9 @@ class RecordDecoder:
 
     @property
     def early_ends(self) -> int: ...
+
+    @property
+    def out_of_order(self) -> int: ...
 
     @property
     def offset(self) -> int: ...

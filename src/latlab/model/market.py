@@ -39,7 +39,7 @@ class Census:
         by_type: well-formed messages by type as on the wire; binary PITCH types and unprintable ones in hex.
         symbols: how many were named.
         errors: at most the first 1,000; `malformed` counts the messages that a lenient reading skipped.
-        out_of_order: messages with an earlier time stamp than the one before.
+        out_of_order: messages with an earlier time stamp than the one before, in PITCH of its unit.
         anomalies: what books could not apply, by kind.
         transport: packets, gaps, duplicates and such, by kind; zeros for a plain file.
         first_ns: the first message's time in ns since midnight.
@@ -77,8 +77,8 @@ class Census:
         found = {"errors": len(self.errors), "malformed": self.malformed, "early_ends": self.early_ends}
         # A feed's new version may have types that this reader doesn't know; a flipped bit makes them, too.
         found |= {"unknown": self.unknown} | {f"packets {k}": self.transport.get(k, 0) for k in transport}
+        found |= {"out_of_order": self.out_of_order}
         if books:
-            found |= {"out_of_order": self.out_of_order}
             found |= {kind: n for kind, n in self.anomalies.items() if kind != "zero_quantity"}
         return {kind: n for kind, n in found.items() if n}
 

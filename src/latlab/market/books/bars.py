@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -11,13 +12,13 @@ import numpy.typing as npt
 from latlab.errors import UsageError
 from latlab.market.books.passes import Input, Tell
 from latlab.market.books.selection import Selecting
-from latlab.market.books.tables import TableStream, session_date, trade_stream, trades
-from latlab.market.files.session_date import with_time
+from latlab.market.books.tables import TableStream, trade_stream, trades
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Numbers = npt.NDArray[Any]
+_DAYS_APART_NS = 3_600_000_000_000
 
 
 def bars(
@@ -47,8 +48,7 @@ def bars(
     if (every_ns > 0) + (volume > 0) + (ticks > 0) != 1 or min(every_ns, volume, ticks) < 0:
         raise UsageError("give one of a time, a volume or a number of trades for a bar")
     table = trades(path, tell=tell, **selection)
-    when = session_date(path, selection.get("day"))
-    return with_time(bars_of(table, every_ns=every_ns, volume=volume, ticks=ticks), when)
+    return bars_of(table, every_ns=every_ns, volume=volume, ticks=ticks)
 
 
 def bar_stream(
@@ -60,24 +60,39 @@ def bar_stream(
         UsageError: the input can be read once only.
     """
     source = trade_stream(path, tell=tell, **selection)
-    when = session_date(path, selection.get("day"))
 
     def tables() -> Iterator[pa.Table]:
         import pyarrow as pa
         import pyarrow.compute as pc
 
         waiting = None
-        for table in source:
-            table = table if "time" not in table.column_names else table.drop_columns(["time"])
+        for table in (day for piece in source for day in _by_day(piece)):
+            if waiting is not None and _goes_back(waiting, table):
+                yield bars_of(waiting, every_ns=every_ns)
+                waiting = None
             waiting = table if waiting is None else pa.concat_tables([waiting, table])
             newest = pc.max(waiting["ts_ns"]).as_py() or 0
             over = pc.less(waiting["ts_ns"], newest // every_ns * every_ns)
-            yield with_time(bars_of(waiting.filter(over), every_ns=every_ns), when)
+            yield bars_of(waiting.filter(over), every_ns=every_ns)
             waiting = waiting.filter(pc.invert(over))
         if waiting is not None:
-            yield with_time(bars_of(waiting, every_ns=every_ns), when)
+            yield bars_of(waiting, every_ns=every_ns)
 
     return TableStream(tables())
+
+
+def _by_day(table: pa.Table) -> Iterator[pa.Table]:
+    """The rows of each day of a table: what goes back by an hour is the next one."""
+    begins = np.flatnonzero(np.diff(table["ts_ns"].to_numpy().astype(np.int64)) < -_DAYS_APART_NS) + 1
+    for begin, end in pairwise([0, *begins.tolist(), table.num_rows]):
+        yield table.slice(begin, end - begin)
+
+
+def _goes_back(before: pa.Table, after: pa.Table) -> bool:
+    if not (before.num_rows and after.num_rows):
+        return False
+    step: int = after["ts_ns"][0].as_py() - before["ts_ns"][-1].as_py()
+    return step < -_DAYS_APART_NS
 
 
 def bars_of(table: pa.Table, *, every_ns: int = 0, volume: int = 0, ticks: int = 0) -> pa.Table:
@@ -93,8 +108,10 @@ def bars_of(table: pa.Table, *, every_ns: int = 0, volume: int = 0, ticks: int =
     aggressor = table["aggressor"]
     buys = qty * pc.fill_null(pc.equal(aggressor, "B"), False).to_numpy()
     sells = qty * pc.fill_null(pc.equal(aggressor, "S"), False).to_numpy()
-    number = _numbers(times, locates, qty, every_ns, volume, ticks)
-    changes = np.flatnonzero((np.diff(number) != 0) | (np.diff(locates.astype(np.int64)) != 0)) + 1
+    # A symbol's day: another locate, or the same in a later day of the file.
+    group = np.cumsum((np.diff(locates, prepend=0) != 0) | (np.diff(times.astype(np.int64), prepend=0) < 0))
+    number = _numbers(times, group, qty, every_ns, volume, ticks)
+    changes = np.flatnonzero((np.diff(number) != 0) | (np.diff(group) != 0)) + 1
     starts = np.concatenate([[0], changes]).astype(np.int64) if len(times) else np.empty(0, np.int64)
     ends = np.concatenate([changes, [len(times)]])[: len(starts)].astype(np.int64) - 1
 
@@ -108,8 +125,14 @@ def bars_of(table: pa.Table, *, every_ns: int = 0, volume: int = 0, ticks: int =
     begin = number[starts] * every_ns if every_ns else times[starts]
     both = bought + sold
     tilt = (bought.astype(np.float64) - sold) / np.maximum(both, 1)
+    columns = {}
+    if "time" in table.column_names:
+        at = table["time"].take(pa.array(starts))
+        back = pa.array(times[starts].astype(np.int64) - begin.astype(np.int64))
+        columns["time"] = pc.subtract(at.cast(pa.int64()), back).cast(at.type)
     return pa.table(
-        {
+        columns
+        | {
             "ts_ns": pa.array(begin.astype(np.uint64)),
             "end_ns": pa.array(times[ends]),
             "locate": pa.array(locates[starts]),
@@ -129,13 +152,13 @@ def bars_of(table: pa.Table, *, every_ns: int = 0, volume: int = 0, ticks: int =
 
 
 def _numbers(
-    times: Numbers, locates: Numbers, qty: Numbers, every_ns: int, volume: int, ticks: int
+    times: Numbers, group: Numbers, qty: Numbers, every_ns: int, volume: int, ticks: int
 ) -> npt.NDArray[np.int64]:
-    """The bar of each trade, counted within its symbol."""
+    """The bar of each trade, counted within its symbol's day."""
     if every_ns:
         return (times // np.uint64(every_ns)).astype(np.int64)
     number = np.empty(len(times), np.int64)
-    firsts = np.flatnonzero(np.diff(locates.astype(np.int64), prepend=-1)).tolist()
+    firsts = np.flatnonzero(np.diff(group, prepend=-1)).tolist()
     for begin, end in zip(firsts, [*firsts[1:], len(times)], strict=True):
         if ticks:
             number[begin:end] = np.arange(end - begin) // ticks

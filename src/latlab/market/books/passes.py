@@ -73,13 +73,14 @@ def census_of(
     """
     errors = [FeedError(offset, what) for offset, what in pipeline.take_errors()] + torn
     counts = pipeline.counts()
+    pipeline.take_ended()
     if not counts["messages"] and not errors:
         errors = [FeedError(0, f"it holds no messages ({source.framing})")]
     return Census(
         dialect=DIALECTS.get(pipeline.dialect, "unknown"),
         framing=source.framing,
         by_type=_named(pipeline.by_type(), pipeline.dialect),
-        symbols=len(pipeline.symbols()),
+        symbols=len({*pipeline.symbols().values(), *pipeline.former_symbols()}),
         errors=tuple(errors),
         anomalies=pipeline.anomalies(),
         transport=source.transport_counts() or pipeline.transport_counts(),
@@ -126,7 +127,8 @@ def check_levels(levels: int) -> None:
 
 def absent(pipeline: Pipeline, symbols: tuple[str, ...]) -> tuple[str, ...]:
     """Those of the symbols that the input has not."""
-    known = set(pipeline.symbols().values())
+    pipeline.take_ended()
+    known = {*pipeline.symbols().values(), *pipeline.former_symbols()}
     return tuple(name for name in symbols if name.encode("latin-1", "replace") not in known)
 
 
@@ -206,7 +208,7 @@ def write_inside(
         return Pipeline.inside(source.framing, lenient, book, capacity, levels, text, skip, *common)
 
     def changes() -> pa.Table:
-        return with_time(inside_table(pipeline, levels), when)
+        return with_time(inside_table(pipeline, levels), when, pipeline.first_day_rows)
 
     def whole(found: Census) -> bool:
         return lenient or not found.errors
@@ -272,10 +274,19 @@ def inside_table(pipeline: Pipeline, levels: int) -> pa.Table:
 
 
 def symbol_column(pipeline: Pipeline, locates: Any) -> pa.Array:
-    """The names of the symbols of these numbers, as a dictionary array."""
+    """The names of the symbols of these numbers, which are of all rows that the pipeline has made anew."""
     import pyarrow as pa
 
-    names = pipeline.symbols()
+    parts, begin = [], 0
+    for end, names in [*pipeline.take_ended(), (len(locates), pipeline.symbols())]:
+        parts.append(_symbols_of(names, locates[begin:end]))
+        begin = end
+    return pa.concat_arrays(parts)
+
+
+def _symbols_of(names: dict[int, bytes], locates: Any) -> pa.Array:
+    import pyarrow as pa
+
     known = sorted(names)
     indices = np.full(1 << 16, -1, np.int32)
     indices[known] = np.arange(len(known), dtype=np.int32)

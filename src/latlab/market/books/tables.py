@@ -123,7 +123,7 @@ def inside_stream(
     pipeline = Pipeline.inside(
         source.framing, part.lenient, "ladder", 8192, levels, False, 0, *part.for_core()
     )
-    take = lambda: with_time(inside_table(pipeline, levels), when)  # noqa: E731
+    take = lambda: with_time(inside_table(pipeline, levels), when, pipeline.first_day_rows)  # noqa: E731
     return TableStream(stream(source, pipeline, take, part, tell=tell))
 
 
@@ -166,7 +166,7 @@ def trade_stream(path: Input, *, tell: Tell = None, **selection: Unpack[Selectin
         pass
     matches = np.concatenate(broken)
     pipeline = Pipeline.trades(source.framing, part.lenient, *args)
-    take = lambda: with_time(_marked(_trade_table(pipeline), matches), when)  # noqa: E731
+    take = lambda: _marked(_dated_trades(pipeline, when), matches)  # noqa: E731
     return TableStream(stream(source, pipeline, take, part, tell=tell))
 
 
@@ -190,10 +190,10 @@ def trades(path: Input, *, tell: Tell = None, **selection: Unpack[Selecting]) ->
 
     def take() -> pa.Table:
         broken.append(pipeline.take_broken())
-        return _trade_table(pipeline)
+        return _dated_trades(pipeline, when)
 
     tables = list(stream(source, pipeline, take, part, tell=tell))
-    return with_time(_marked(pa.concat_tables(tables), np.concatenate(broken)), when)
+    return _marked(pa.concat_tables(tables), np.concatenate(broken))
 
 
 def _marked(table: pa.Table, broken: Any) -> pa.Table:
@@ -211,6 +211,10 @@ def _trade_table(pipeline: Pipeline) -> pa.Table:
     columns: dict[str, Any] = dict(pipeline.take_trades())
     table = pa.table({name: _column(name, values) for name, values in columns.items()})
     return table.add_column(2, "symbol", symbol_column(pipeline, columns["locate"]))
+
+
+def _dated_trades(pipeline: Pipeline, when: date | None) -> pa.Table:
+    return with_time(_trade_table(pipeline), when, pipeline.first_day_rows)
 
 
 def _column(name: str, values: Any) -> pa.Array:
@@ -297,7 +301,11 @@ def snapshot_stream(
     source, when = source_of(path), session_date(path, part.day)
     pipeline = Pipeline.books(source.framing, part.lenient, levels, every_ns, *part.for_core())
     shape = _long_table if long else _wide_table
-    take = lambda: with_time(shape(pipeline, levels), when)  # noqa: E731
+
+    def take() -> pa.Table:
+        table, of_first_day = shape(pipeline, levels)
+        return with_time(table, when, of_first_day)
+
     return TableStream(stream(source, pipeline, take, part, tell=tell))
 
 
@@ -308,7 +316,8 @@ def _narrow(name: str, values: Any) -> Any:
     return values if name.endswith("qty") else values.astype(np.uint32)
 
 
-def _wide_table(pipeline: Pipeline, levels: int) -> pa.Table:
+def _wide_table(pipeline: Pipeline, levels: int) -> tuple[pa.Table, int]:
+    """The rows since the last call, and how many of them are of the first day at most."""
     import pyarrow as pa
 
     times, locates, values = pipeline.take_books()
@@ -322,28 +331,29 @@ def _wide_table(pipeline: Pipeline, levels: int) -> pa.Table:
         for i, name in enumerate(_NUMBERS):
             key = name if level == 0 else f"{name}_{level + 1}"
             columns[key] = pa.array(_narrow(name, rows[:, len(_NUMBERS) * level + i]))
-    return pa.table(columns)
+    return pa.table(columns), pipeline.first_day_rows
 
 
-def _long_table(pipeline: Pipeline, levels: int) -> pa.Table:
+def _long_table(pipeline: Pipeline, levels: int) -> tuple[pa.Table, int]:
+    """As `_wide_table`."""
     import pyarrow as pa
 
     times, locates, values = pipeline.take_books()
     rows = values.reshape(len(times), levels, 2, 3).transpose(0, 2, 1, 3).reshape(-1, 3)
     stands = rows[:, 1] != 0
     each = 2 * levels
-    number = np.repeat(locates, each)[stands]
+    of = np.repeat(np.arange(len(locates)), each)[stands]
     columns = {
-        "ts_ns": pa.array(np.repeat(times, each)[stands]),
-        "locate": pa.array(number),
-        "symbol": symbol_column(pipeline, number),
+        "ts_ns": pa.array(times[of]),
+        "locate": pa.array(locates[of]),
+        "symbol": symbol_column(pipeline, locates).take(pa.array(of)),
         "side": letters(np.tile(np.repeat(np.frombuffer(b"BS", np.uint8), levels), len(times))[stands]),
         "level": pa.array(np.tile(np.arange(levels, dtype=np.uint32), 2 * len(times))[stands]),
         "price": pa.array(rows[stands, 0].astype(np.uint32)),
         "qty": pa.array(rows[stands, 1]),
         "orders": pa.array(rows[stands, 2].astype(np.uint32)),
     }
-    return pa.table(columns)
+    return pa.table(columns), int(np.searchsorted(of, pipeline.first_day_rows))
 
 
 def session_date(path: Input, day: str | date | None) -> date | None:

@@ -242,6 +242,8 @@ class _Feed:
 
     def _take_moves(self) -> None:
         times, locates, values = self._pipeline.take_columns()
+        if self._pipeline.take_ended():
+            raise InputError(self._source.path, "holds several days", remedy="give each day a file")
         if not len(times):
             return
         self._name(locates)

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import numpy as np
+
 from latlab.errors import UnavailableError, UsageError
 
 if TYPE_CHECKING:
@@ -62,12 +64,18 @@ def midnight_ns(day: date) -> int:
     return int(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()) * 1_000_000_000
 
 
-def with_time(table: pa.Table, day: date | None) -> pa.Table:
-    """A column `time` before the others, in New York, where a date is known."""
+def with_time(table: pa.Table, day: date | None, rows: int | None = None) -> pa.Table:
+    """A column `time` before the others, in New York, where a date is known.
+
+    Args:
+        rows: so many at the beginning are of that day, and of the others the time is not known; None: all.
+    """
     if day is None or "ts_ns" not in table.column_names:
         return table
     import pyarrow as pa
     import pyarrow.compute as pc
 
     ns = pc.add(table["ts_ns"].cast(pa.int64()), midnight_ns(day))
+    if rows is not None and rows < table.num_rows:
+        ns = pc.if_else(np.arange(table.num_rows) < rows, ns, pa.scalar(None, pa.int64()))
     return table.add_column(0, "time", ns.cast(pa.timestamp("ns", tz=ZONE)))

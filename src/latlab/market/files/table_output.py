@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from latlab.errors import UsageError
 from latlab.market.files.output import create, unwritable
@@ -41,20 +41,58 @@ class TableOutput:
         import pyarrow.csv
         import pyarrow.parquet as pq
 
+        sink: Any = self._sink
         if self._kind == "parquet":
-            return pq.ParquetWriter(self._file, schema, compression="zstd")
+            return pq.ParquetWriter(sink, schema, compression="zstd")
         if self._kind == "feather":
-            return pa.ipc.new_file(self._file, schema, options=pa.ipc.IpcWriteOptions(compression="zstd"))
-        return pyarrow.csv.CSVWriter(self._file, schema)
+            return pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd"))
+        return pyarrow.csv.CSVWriter(sink, schema)
 
     def __enter__(self) -> TableOutput:
-        self._file = self._context.__enter__()
+        self._sink = Sink(self._context.__enter__())
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if self._writer is not None and kind is None:
+        try:
+            if kind is None and self._writer is not None:
+                self._writer.close()
+        except BaseException as failed:
+            self._give_up()
+            if not self._context.__exit__(type(failed), failed, failed.__traceback__):
+                raise
+        else:
+            if kind is not None:
+                self._give_up()
+            self._context.__exit__(kind, error, trace)
+
+    def _give_up(self) -> None:
+        self._sink.dropped = True
+        if self._writer is not None:
             self._writer.close()
-        self._context.__exit__(kind, error, trace)
+
+
+class Sink:
+    """A file for one of Arrow's writers, which may be closed when the file can take no more.
+
+    A writer of Parquet that is never closed writes its end when it is collected, and says on stderr that it
+    could not.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self.dropped, self.closed = file, False, False
+
+    def write(self, data: Any) -> int:
+        """Write, or take what is given to no purpose once `dropped`."""
+        return len(data) if self.dropped else self._file.write(data)
+
+    def flush(self) -> None:
+        """Hand what is written to the system."""
+        if not self.dropped:
+            self._file.flush()
+
+    def close(self) -> None:
+        """The file is closed by its owner."""
+        self.closed = True
 
 
 def table_kind(path: str | os.PathLike[str]) -> str:

@@ -154,7 +154,7 @@ class _Decoder:
             unknown=0 if decoder is None else decoder.unknown,
             empty=0,
             malformed=0 if decoder is None else decoder.malformed,
-            out_of_order=0,
+            out_of_order=0 if decoder is None else decoder.out_of_order,
             early_ends=0 if decoder is None else decoder.early_ends,
             first_ns=0,
             last_ns=0,

@@ -160,6 +160,8 @@ def stats(
     pipeline = Pipeline.stats(source.framing, lenient, "ladder", over == "messages")
     found = run(source, pipeline, lenient)
     refuse(source, found, lenient)
+    if pipeline.former_symbols():
+        raise InputError(source.path, "holds several days", remedy="statistics are of one day a file")
     names = {number: name.decode("latin-1") for number, name in pipeline.symbols().items()}
     names[-1] = AGGREGATE
     ns_per_tick = pipeline.ns_per_tick()
