@@ -117,3 +117,29 @@ def test_a_baseline_that_has_none_of_the_benchmarks_lets_nothing_pass(tmp_path: 
     done = run(folder, *few, "--latlab-baseline=other.json")
     assert done.returncode == 4
     assert "has none of these benchmarks; it holds test_one.py::test_one" in done.stdout
+
+
+OPTIONS = """
+def pytest_addoption(parser):  # as pytest-benchmark's plug-in
+    for name in ("only", "skip", "disable", "autosave"):
+        parser.addoption(f"--benchmark-{name}", action="store_true")
+    parser.addoption("--benchmark-sort")
+"""
+
+
+@pytest.mark.side_by_side
+def test_options_of_pytest_benchmark_are_honoured_or_said(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(OPTIONS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --benchmark-autosave\n")
+    (tmp_path / "test_it.py").write_text(TESTS.replace('group="sleeps"', 'group="sleeps", min_rounds=9'))
+    few = ("--latlab", "--latlab-seconds", "0.05")
+    said = run(tmp_path, *few, "--benchmark-sort=mean", "--benchmark-only")
+    assert "5 passed, 1 skipped" in said.stdout
+    assert "--benchmark-autosave, --benchmark-sort, benchmark(min_rounds=…) not honoured" in said.stdout
+    assert "--benchmark-only not" not in said.stdout
+    assert "1 passed, 5 skipped" in run(tmp_path, *few, "--benchmark-skip").stdout
+    plain = "def test_it(benchmark):\n    assert benchmark(int, '3') == 3\n    assert benchmark.disabled\n"
+    (tmp_path / "test_it.py").write_text(plain)
+    disabled = run(tmp_path, *few, "--benchmark-disable")
+    assert "1 passed" in disabled.stdout
+    assert "median" not in disabled.stdout

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_Session(config), "latlab-benchmarks")
 
 
+# What of pytest-benchmark's options is honoured; the rest is said to be set aside with its plug-in.
+_HONOURED = {"only", "skip", "disable", "enable"}
+
+
+def _asked_of_other(config: pytest.Config) -> list[str]:
+    """The options of pytest-benchmark that were given, wherever, without their values."""
+    words = [*config.getini("addopts"), *shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))]
+    words += map(str, config.invocation_params.args)
+    return list(dict.fromkeys(w.split("=")[0] for w in words if w.startswith("--benchmark-")))
+
+
 class Benchmark:
     """What a test calls: benchmark(function, *args, **kwargs), or benchmark.pedantic(...).
 
@@ -65,12 +77,13 @@ class Benchmark:
         extra_info: whatever the test wants to keep with its result.
         param: the parameters' text of the test's name.
         params: the parameters.
+        unheeded: options of the test's marker that are pytest-benchmark's alone.
         stats: what was measured, once it was.
-        enabled: always.
-        disabled: never.
+        enabled: whether it measures.
+        disabled: whether it calls the function once and measures nothing.
     """
 
-    def __init__(self, request: pytest.FixtureRequest, seconds: float) -> None:
+    def __init__(self, request: pytest.FixtureRequest, seconds: float, *, disabled: bool = False) -> None:
         self.name: str = request.node.name
         self.fullname: str = request.node.nodeid
         marker = request.node.get_closest_marker("benchmark")
@@ -79,7 +92,8 @@ class Benchmark:
         self.param: str | None = None if call is None else call.id
         self.params: dict[str, Any] | None = None if call is None else dict(call.params)
         self.extra_info: dict[str, Any] = {}
-        self.enabled, self.disabled = True, False
+        self.enabled, self.disabled = not disabled, disabled
+        self.unheeded = [] if marker is None else sorted({*marker.kwargs} - {"group"})
         self.sample: Sample | None = None
         self.stats: _Stats | None = None
         self._seconds = seconds
@@ -88,6 +102,8 @@ class Benchmark:
         """Measure calls of a function; what it returned last."""
         from latlab.bench import measure_call
 
+        if self.disabled:
+            return function(*args, **kwargs)
         self._once()
         call = functools.partial(function, *args, **kwargs) if args or kwargs else function
         result, sample = measure_call(call, seconds=self._seconds)
@@ -108,11 +124,18 @@ class Benchmark:
         """Measure just so many rounds of so many calls; what the last returned."""
         from latlab.bench import measure_rounds
 
-        self._once()
         if rounds < 1 or iterations < 1 or warmup_rounds < 0:
             raise ValueError("rounds and iterations must be 1 or more, and warmup_rounds 0 or more")
         if setup is not None and (iterations != 1 or args or kwargs):
             raise ValueError("with a setup there is one iteration, and it makes the arguments")
+        if self.disabled:
+            made = None if setup is None else setup()
+            args, kwargs = (args, kwargs) if made is None else made
+            result = target(*args, **(kwargs or {}))
+            if teardown is not None:
+                teardown(*args, **(kwargs or {}))
+            return result
+        self._once()
         result, sample = measure_rounds(
             target,
             args,
@@ -195,6 +218,12 @@ class _Session:
         self.config = config
         self.measured: list[Benchmark] = []
         self.lines: list[str] = []
+        self.unheeded: list[str] = []  # options of pytest-benchmark
+        asked = _asked_of_other(config)
+        self.only, self.skip, self.disable = (
+            f"--benchmark-{w}" in asked for w in ("only", "skip", "disable")
+        )
+        self.unheeded += [word for word in asked if word.removeprefix("--benchmark-") not in _HONOURED]
         self.before: Results | None = None
         self.effect = _effect(config.getoption("--latlab-effect"))
         path = config.getoption("--latlab-baseline")
@@ -210,10 +239,20 @@ class _Session:
         if saved is not None and not os.access(saved.absolute().parent, os.W_OK):
             raise pytest.UsageError(f"--latlab-save-baseline {saved}: can't be written")
 
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Skip what --benchmark-only or --benchmark-skip leaves out."""
+        for item in items:
+            measured = "benchmark" in getattr(item, "fixturenames", ())
+            if self.only and not measured:
+                item.add_marker(pytest.mark.skip(reason="no benchmark (--benchmark-only)"))
+            if self.skip and measured:
+                item.add_marker(pytest.mark.skip(reason="a benchmark (--benchmark-skip)"))
+
     @pytest.fixture
     def benchmark(self, request: pytest.FixtureRequest) -> Iterator[Benchmark]:
         """Measures a function: benchmark(function, *args, **kwargs)."""
-        one = Benchmark(request, self.config.getoption("--latlab-seconds"))
+        one = Benchmark(request, self.config.getoption("--latlab-seconds"), disabled=self.disable)
+        self.unheeded += (f"benchmark({name}=…)" for name in one.unheeded)
         yield one
         if one.sample is not None:
             self.measured.append(one)
@@ -260,6 +299,12 @@ class _Session:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The table, by group."""
+        if self.unheeded:
+            unheeded = ", ".join(dict.fromkeys(self.unheeded))
+            terminalreporter.write_line(
+                f"latlab: {unheeded} not honoured: pytest-benchmark is set aside with --latlab; "
+                "see pytest --help for --latlab-seconds, --latlab-baseline and --latlab-save-baseline"
+            )
         if not self.measured:
             return
         from latlab import words
