@@ -49,7 +49,7 @@ enum Exit : int {
 };
 
 struct Config {
-  std::string fixture;
+  std::string fixture;  // of a command: the file that stands for its program; empty: its first word
   std::vector<Parameter> parameters;
   std::size_t iterations = 100;
   std::size_t warmup = 10;

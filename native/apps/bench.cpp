@@ -118,12 +118,13 @@ int run_command(char** command, const bench::Config& config, int file) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  const char* const program = config.fixture.empty() ? command[0] : config.fixture.c_str();
   const latlab::ClockReference begin = latlab::clock_reference();
   for (std::size_t i = 0; i < config.warmup + config.iterations; ++i) {
     pid_t child = 0;
     int status = 0;
     const std::uint64_t from = latlab::ticks_ordered();
-    const int error = posix_spawnp(&child, command[0], &actions, nullptr, command, environ);
+    const int error = posix_spawnp(&child, program, &actions, nullptr, command, environ);
     if (error != 0)
       return bench::fail(bench::exit_missing, std::strerror(error));  // NOLINT(concurrency-mt-unsafe)
     rusage usage{};

@@ -9,7 +9,7 @@ import pytest
 
 from latlab.bench.judging.compare import judge_unpaired
 from latlab.bench.judging.judge import judge_pairs
-from latlab.bench.measuring.experiment import padding
+from latlab.bench.measuring.builds import padding
 from latlab.bench.measuring.pilot import run_pilot
 from latlab.bench.results.targets import Target, parse
 from latlab.errors import NotTrustworthyError, UsageError
@@ -56,7 +56,7 @@ def test_what_layouts_vary_by_is_reported() -> None:
 
 
 def test_a_small_difference_of_two_builds_names_the_command_that_draws_layouts_anew() -> None:
-    assert any("--padding" in w for w in judged([0.02] * 30, one_build=True).warnings)
+    assert any("--padding" in w for w in judged([0.05] * 30, one_build=True).warnings)
     assert not any("--padding" in w for w in judged([0.5] * 30, one_build=True).warnings)
     assert not any("--padding" in w for w in judged([0.02] * 30).warnings)
 

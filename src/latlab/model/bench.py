@@ -53,6 +53,7 @@ class Settings:
         unmeasured: iterations at the beginning of a turn that aren't measured, or up to twice as many.
         cold: whether the caches are emptied before each call.
         count: calls whose costs are counted before anything is timed; 0 for none.
+        moved: whether each pair's compiled files are copies that lie a drawn distance further.
     """
 
     iterations: int = 100
@@ -70,6 +71,7 @@ class Settings:
     unmeasured: int = 0
     cold: bool = False
     count: int = 0
+    moved: bool = False
 
 
 @dataclass(frozen=True, eq=False)

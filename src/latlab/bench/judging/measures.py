@@ -43,9 +43,9 @@ DEFAULT_STEPS = (0.02, 0.05)
 # A tail is made by few operations, and where code lies moves it more than the rest. Less than this is not
 # looked for: what isn't told within it is open, and a difference is surely more.
 TAIL_MARGIN = 0.1
-# Where its code happens to lie moves a build by as much without a change: a difference of two single builds
-# is surely more.
-PLACEMENT = 0.01
+# Where its code happens to lie moves a build by as much without a change, where placements can't be drawn: a
+# difference of two single builds is surely more.
+PLACEMENT = 0.03
 # What a verdict is over by default. A tail that changed is found, too; one that can't be told leaves the
 # verdict on the others as it is, and is said to be open.
 DECLARED = ("typical", "mean")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 import random
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,10 +14,12 @@ import numpy as np
 from latlab.bench.judging import judge as _judge
 from latlab.bench.judging.measures import DECLARED, combined, judge_measures, pooled_mean
 from latlab.bench.measuring import control as _control
+from latlab.bench.measuring.builds import build_anew
 from latlab.bench.measuring.pilot import run_pilot
 from latlab.bench.measuring.plain import own_iterations
 from latlab.bench.measuring.plan import default_smallest_effect, make_plan, with_plan
-from latlab.bench.processes.process import conditions_for, measure_pair
+from latlab.bench.processes.commands import compiled
+from latlab.bench.processes.process import conditions_for, draws_places, measure_pair
 from latlab.bench.processes.stops import awake
 from latlab.bench.results.raw import Row
 from latlab.bench.results.recorder import Recorder
@@ -36,7 +36,6 @@ __all__ = [
     "Earlier",
     "Suite",
     "drawn_seed",
-    "padding",
     "run_aa",
     "run_ab",
     "run_suite",
@@ -130,13 +129,8 @@ class _Prepared:
     effect_why: str
     settings: Settings
     declared: bool
+    one_build: bool = False
     pairs: list[tuple[Sample, Sample]] = field(default_factory=list)
-
-    def one_build(self, asked: Asked) -> bool:
-        """Whether each side is one build of compiled code, whose functions lie where they happened to."""
-        a, b = self.comparison.a, self.comparison.b
-        compiled = {"object", "program", "google"} & {a.kind, b.kind}
-        return bool(compiled) and asked.build is None and a.path != b.path
 
     def differences(self) -> list[paired.Difference]:
         names = _judge.measured(self.pairs[:1])
@@ -182,7 +176,7 @@ def run_suite(
         out.plans[name] = one.plan
         if planned is not None:
             found = {"smallest_effect": one.effect, "smallest_effect_why": one.effect_why}
-            found |= {"declared": one.declared, "refused": refused, "one_build": one.one_build(asked)}
+            found |= {"declared": one.declared, "refused": refused, "one_build": one.one_build}
             planned(name, {**found, "plan": dataclasses.asdict(one.plan)})
     names = list(ready)
     if not names:
@@ -210,7 +204,7 @@ def run_suite(
             refused=refused,
             declared=one.declared,
             over=asked.over,
-            one_build=one.one_build(asked),
+            one_build=one.one_build,
         )
     return out
 
@@ -233,15 +227,29 @@ def run_ab(
 def _prepared(comparison: Comparison, settings: Settings, asked: Asked) -> _Prepared:
     earlier, declared = comparison.earlier, asked.smallest_effect is not None
     if earlier is None:
-        plan, effect, why, settings = _planned(comparison.a, comparison.b, settings, asked)
+        plan, effect, why, settings, one_build = _planned(comparison.a, comparison.b, settings, asked)
     else:
         plan, effect, why = earlier.plan, earlier.effect, earlier.effect_why
         declared = declared or earlier.declared
         settings, _ = conditions_for(comparison.a, comparison.b, settings)
+        settings, one_build = _placing(comparison.a, comparison.b, settings, asked)
         if asked.smallest_effect is not None:
             effect, why = _declared(asked.smallest_effect)
     kept = [] if earlier is None else list(earlier.pairs)
-    return _Prepared(comparison, plan, effect, why, with_plan(settings, plan), declared, kept)
+    settings = with_plan(settings, plan)
+    return _Prepared(comparison, plan, effect, why, settings, declared, one_build, kept)
+
+
+def _placing(a: Target, b: Target, settings: Settings, asked: Asked) -> tuple[Settings, bool]:
+    """(settings, whether each side is one build of compiled code whose functions lie where they happen to).
+
+    What is built anew is placed anew by that; of what isn't, copies are placed anew where they can be.
+    """
+    same = (a.path, a.command[:1], a.fixture) == (b.path, b.command[:1], b.fixture)
+    if same or asked.build is not None or compiled(a) is None or compiled(b) is None:
+        return settings, False
+    placed, everywhere = draws_places(a, b, settings)
+    return dataclasses.replace(settings, moved=placed), not everywhere
 
 
 def _so_far(trial: family.Trial) -> float:
@@ -253,8 +261,9 @@ def _trial(name: str, one: _Prepared, asked: Asked, recorder: Recorder, index: i
 
     def measure(order: tuple[paired.Side, paired.Side]) -> paired.Difference:
         if asked.build is not None and len(one.pairs) % one.plan.block_pairs == 0:
-            _build(asked, len(one.pairs) // one.plan.block_pairs)
-        samples = measure_pair(targets[order[0]], targets[order[1]], one.settings)
+            _rebuild(asked.build, len(one.pairs) // one.plan.block_pairs, asked)
+        place = len(one.pairs)
+        samples = measure_pair(targets[order[0]], targets[order[1]], one.settings, place)
         for position, (side, sample) in enumerate(zip(order, samples, strict=True)):
             recorder.add(Row(name, len(one.pairs), position, side, sample))
         one.pairs.append(samples if order[0] == "A" else (samples[1], samples[0]))
@@ -284,16 +293,19 @@ def _judging(one: _Prepared, asked: Asked) -> Callable[[Sequence[paired.Differen
             block_pairs=one.plan.block_pairs,
             final=final,
             pooled=pooled_mean(one.pairs),
-            one_build=one.one_build(asked),
+            one_build=one.one_build,
         )
         return combined(measures, alpha=asked.alpha, declared=asked.over)[0]
 
     return judged
 
 
-def _planned(a: Target, b: Target, settings: Settings, asked: Asked) -> tuple[Plan, float, str, Settings]:
-    """Run the pilot; (plan, smallest effect, why that, the conditions that suit both)."""
+def _planned(
+    a: Target, b: Target, settings: Settings, asked: Asked
+) -> tuple[Plan, float, str, Settings, bool]:
+    """Run the pilot; (plan, smallest effect, why that, the conditions that suit both, as in `_placing`)."""
     settings, call_s = conditions_for(a, b, settings)
+    settings, one_build = _placing(a, b, settings, asked)
     begin = awake()
     command = a.apart or b.apart
     fixed = command or asked.iterations is not None
@@ -308,7 +320,7 @@ def _planned(a: Target, b: Target, settings: Settings, asked: Asked) -> tuple[Pl
         settings,
         fixed_iterations=fixed,
         budget_s=asked.seconds,
-        rebuild=None if asked.build is None else lambda number: _build(asked, number),
+        rebuild=None if asked.build is None else lambda n: _rebuild(str(asked.build), n, asked),
         call_s=call_s,
     )
     if asked.smallest_effect is None:
@@ -324,7 +336,7 @@ def _planned(a: Target, b: Target, settings: Settings, asked: Asked) -> tuple[Pl
         budget_s=max(0.0, asked.seconds - (awake() - begin)),
         max_pairs=asked.max_pairs,
     )
-    return plan, effect, why, settings
+    return plan, effect, why, settings, one_build
 
 
 def _declared(effect: float) -> tuple[float, str]:
@@ -367,25 +379,5 @@ def run_aa(
     return _control.control_of(comparisons, called, asked.alpha)
 
 
-def padding(seed: int, number: int) -> str:
-    """Compiler flags that move every function by a distance that is drawn for each build.
-
-    GCC and Clang put this number of no-operation instructions before each function, where nothing runs them:
-    the later a function stands in its file, the farther it moves, and with it all of its branches.
-    """
-    count = int(np.random.default_rng([seed, number]).integers(64))
-    return f"-fpatchable-function-entry={count},{count}"
-
-
-def _build(asked: Asked, number: int) -> None:
-    environment = {**os.environ, "LATLAB_BUILD": str(number), "LATLAB_PADDING": ""}
-    if asked.padding:
-        moved = environment["LATLAB_PADDING"] = padding(asked.seed, number)
-        for name in ("CFLAGS", "CXXFLAGS"):
-            environment[name] = f"{environment.get(name, '')} {moved}".strip()
-    done = subprocess.run(
-        str(asked.build), shell=True, env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or ["it printed nothing"]
-        raise LatlabError(f"the build ended with {done.returncode}: {lines[-1]}")
+def _rebuild(command: str, number: int, asked: Asked) -> None:
+    build_anew(command, number, asked.seed if asked.padding else None)

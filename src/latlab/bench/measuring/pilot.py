@@ -179,10 +179,10 @@ def _pairs(
             build_s.append(awake() - begin)
         # The order alternates, or what the first of a pair has over the second would look like an effect.
         if index % 2:
-            second, first = measure_pair(b, a, settings)
+            second, first = measure_pair(b, a, settings, index)
             pairs.append((first, second))
         else:
-            pairs.append(measure_pair(a, b, settings))
+            pairs.append(measure_pair(a, b, settings, index))
     samples = [sample for pair in pairs for sample in pair]
     logs = np.array([log_ratio(*pair) for pair in pairs])
     both = np.array([difference(*pair).log_ratios for pair in pairs])

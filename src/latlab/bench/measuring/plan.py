@@ -6,6 +6,7 @@ import dataclasses
 import math
 
 from latlab.bench.measuring.pilot import FEWEST_TURNS, PILOT_BUILDS, Pilot
+from latlab.bench.processes.moved import PLACES
 from latlab.model.bench import Plan, Settings
 from latlab.stats.experiments import paired
 from latlab.stats.variance import best_iterations
@@ -91,6 +92,9 @@ def make_plan(
     # drift.
     level = abs(pilot.position) <= WORTH_CANCELLING * pilot.pair_deviation
     block = 1 if level and (pilot.settings.turn or not fits(paired.BLOCK_PAIRS)) else paired.BLOCK_PAIRS
+    if pilot.settings.moved and fits(PLACES):
+        # One build may gain at one place within a line what it loses at the others: each block has them all.
+        block = PLACES
     if pilot.build_deviation is not None:
         block = min((n for n in BLOCKS if n == 2 or fits(n)), key=cost)
     pairs = needed(block)
@@ -125,6 +129,8 @@ def make_plan(
         why="",
     )
     why = _why(plan, pilot.pairs, smallest_effect, alpha, fixed=fixed_iterations)
+    if pilot.settings.moved:
+        why += "; each pair has another placement of both files"
     return dataclasses.replace(plan, why=f"{why}; {', '.join(pilot.context) or 'plain scheduling'}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import marshal
 import os
+import shutil
 import socket
 import sys
 from pathlib import Path
@@ -15,7 +16,16 @@ from latlab.bench.results.targets import Target
 from latlab.errors import LatlabError
 from latlab.model.bench import Settings
 
-__all__ = ["command", "environment", "listing", "native", "native_runner", "python", "search_path"]
+__all__ = [
+    "command",
+    "compiled",
+    "environment",
+    "listing",
+    "native",
+    "native_runner",
+    "python",
+    "search_path",
+]
 
 
 def native_runner() -> str:
@@ -24,15 +34,34 @@ def native_runner() -> str:
 
 
 def command(
-    target: Target, settings: Settings, end: socket.socket | None, layout: int, *, first: bool
+    target: Target,
+    settings: Settings,
+    end: socket.socket | None,
+    layout: int,
+    copy: int | None = None,
+    *,
+    first: bool,
 ) -> list[str]:
-    """What starts a measuring process."""
+    """What starts a measuring process.
+
+    Args:
+        target: what it measures.
+        settings: how.
+        end: of a socket to the other side of the pair.
+        layout: as in `process`.
+        copy: a file in memory that stands for the target's compiled file.
+        first: whether it begins.
+    """
     peer = -1 if end is None else end.fileno()
+    file = None if copy is None else f"/proc/self/fd/{copy}"
     if target.kind == "google":
-        return google.command(_path(target), str(target.fixture), settings.iterations)
+        return google.command(_path(target), str(target.fixture), settings.iterations, file)
     if target.kind != "python":
         placed = ["--layout", str(layout)] if layout and target.kind == "object" else []
-        return [*native(target), *placed, *_options(target, settings, peer, first=first)]
+        if target.kind == "command" and file is not None:
+            placed += ["--fixture", file]
+            file = None
+        return [*native(target, file), *placed, *_options(target, settings, peer, first=first)]
     config = {
         "path": str(target.path),
         "list": False,
@@ -65,11 +94,26 @@ def _path(target: Target) -> Path:
     return target.path
 
 
-def native(target: Target) -> list[str]:
-    """The program that measures, and what it opens."""
+def native(target: Target, file: str | None = None) -> list[str]:
+    """The program that measures, and what it opens, where `file` stands for the target's own."""
     if target.kind == "object":
-        return [native_runner(), "object", str(target.path)]
-    return [native_runner(), "command"] if target.kind == "command" else [str(target.path)]
+        return [native_runner(), "object", file or str(target.path)]
+    return [native_runner(), "command"] if target.kind == "command" else [file or str(target.path)]
+
+
+def compiled(target: Target) -> Path | None:
+    """The file whose code is measured; None of Python's and of what isn't compiled."""
+    if target.kind == "python":
+        return None
+    found = target.path
+    if target.kind == "command":
+        base = target.cwd or Path.cwd()
+        name = shutil.which(str(base / target.command[0]) if "/" in target.command[0] else target.command[0])
+        found = None if name is None else Path(name)
+    if found is None:
+        return None
+    with open(found, "rb") as file:
+        return found.resolve() if file.read(4) == b"\x7fELF" else None
 
 
 def _options(target: Target, settings: Settings, peer: int, *, first: bool) -> list[str]:

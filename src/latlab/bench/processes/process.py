@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import dataclasses
 import json
 import marshal
@@ -13,27 +12,26 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from latlab.bench.judging.measures import tail_quantile
-from latlab.bench.processes import commands
+from latlab.bench.processes import commands, moved, surroundings
 from latlab.bench.processes.stops import Watch
+from latlab.bench.processes.surroundings import LEAST_NICE
 from latlab.bench.results import google
 from latlab.bench.results.targets import Target
 from latlab.errors import LatlabError, NotTrustworthyError, SkippedError, UsageError
 from latlab.model.bench import COSTS, Sample, Settings
 from latlab.stats.quantiles import nearest_rank
 
-__all__ = ["conditions_for", "fixtures", "measure_once", "measure_pair", "takes_seed"]
+__all__ = ["conditions_for", "draws_places", "fixtures", "measure_once", "measure_pair", "takes_seed"]
 
 _WARM_SHARE = 0.02  # of the time that a process may take
 _SAID = 8  # lines of its own standard error that a failure shows
-_LEAST_NICE = -20
-_ASK, _NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000  # of personality(2)
 _THREW, _UNEVEN, _AFFINITY, _MEMORY, _MISSING, _COMMAND, _PEER = 10, 11, 12, 13, 14, 16, 17
 _SKIPPED = 18
 
@@ -93,22 +91,53 @@ def measure_once(target: Target, settings: Settings) -> Sample:
     return _measured([target], dataclasses.replace(settings, turn=0, unmeasured=0))[0]
 
 
-def measure_pair(first: Target, second: Target, settings: Settings) -> tuple[Sample, Sample]:
+def measure_pair(first: Target, second: Target, settings: Settings, place: int = 0) -> tuple[Sample, Sample]:
     """Measure both sides in two fresh processes.
 
     They take turns of `settings.turn` iterations on the processor, `first` beginning; where that is 0, or a
     side is a command, the second is started when the first has ended.
+
+    Args:
+        first: the side that begins.
+        second: the other.
+        settings: how they measure.
+        place: number of the pair in its block: where compiled files are moved, four consecutive ones lie
+            differently within a line of the cache. Both sides are moved by one distance.
 
     Raises:
         as `measure_once`.
     """
     theirs = {"command", "program", "google"} & {first.kind, second.kind}
     layout = 0 if theirs else random.randrange(1, 1 << 32)
+    further = moved.drawn(place) if settings.moved else None
     if settings.turn == 0 or first.apart or second.apart:
         settings = dataclasses.replace(settings, turn=0, unmeasured=0)
-        return _measured([first], settings, layout)[0], _measured([second], settings, layout)[0]
-    one, other = _measured([first, second], settings, layout)
+        one, other = (_measured([side], settings, layout, further)[0] for side in (first, second))
+    else:
+        one, other = _measured([first, second], settings, layout, further)
     return one, other
+
+
+def draws_places(a: Target, b: Target, settings: Settings) -> tuple[bool, bool]:
+    """Whether copies of both sides' compiled files can be placed anew for each pair, and whether that draws
+    every place within a line of the cache that another build might have.
+
+    Each is tried once, by the distance that breaks the most alignments.
+
+    Raises:
+        as `measure_once`, of a side that fails where it isn't moved.
+    """
+    how = [None if (file := commands.compiled(side)) is None else moved.moving(file) for side in (a, b)]
+    if None in how:
+        return False, False
+    few = dataclasses.replace(settings, iterations=1, warmup=0, batch=1, turn=0, unmeasured=0)
+    for target in (a, b):
+        try:
+            _measured([target], few, further=moved.drawn(1))
+        except LatlabError:
+            measure_once(target, few)  # or it fails by itself
+            return False, False
+    return True, all(one is not None and one.draws_lines for one in how)
 
 
 def conditions_for(a: Target, b: Target, settings: Settings) -> tuple[Settings, float]:
@@ -138,7 +167,12 @@ def conditions_for(a: Target, b: Target, settings: Settings) -> tuple[Settings, 
 
 
 def _measured(
-    targets: Sequence[Target], settings: Settings, layout: int = 0, *, again: bool = True
+    targets: Sequence[Target],
+    settings: Settings,
+    layout: int = 0,
+    further: int | None = None,
+    *,
+    again: bool = True,
 ) -> list[Sample]:
     """The samples of one process a target, which take turns if there are two.
 
@@ -146,20 +180,21 @@ def _measured(
         targets: one or two.
         settings: how they measure.
         layout: draws where code and data lie and how Python hashes, the same for each; 0 leaves it to chance.
+        further: the distance by which their compiled files are moved; None leaves them.
         again: whether to measure once more where they were stopped: the iteration in which that happened
             would be the longest by far. Which side it hit decides nothing, so that the coins stay fair.
     """
     begin = time.perf_counter()
     watch = Watch(settings.timeout_s)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_conditions(settings))
+        stack.enter_context(surroundings.conditions(settings))
         if layout:
-            stack.enter_context(_unrandomized())
+            stack.enter_context(surroundings.unrandomized())
         ends: list[socket.socket | None] = [None]
         if len(targets) == 2:
             ends = [stack.enter_context(end) for end in socket.socketpair()]
         running = [
-            stack.enter_context(_Process(target, settings, end, layout, first=i == 0))
+            stack.enter_context(_Process(target, settings, end, layout, further, first=i == 0))
             for i, (target, end) in enumerate(zip(targets, ends, strict=True))
         ]
         for end in ends:
@@ -167,44 +202,12 @@ def _measured(
                 end.close()  # or a side that has gone would not be noticed by the other
         outputs = _outputs(running, watch)
     if watch.lost_s and again:
-        return _measured(targets, settings, layout, again=False)
+        return _measured(targets, settings, layout, further, again=False)
     process_s = time.perf_counter() - begin - watch.lost_s
     samples = [_sample(*both, settings, process_s) for both in zip(targets, outputs, strict=True)]
     if all(process.nice for process in running):
         return [dataclasses.replace(s, context=("nice", *s.context)) for s in samples]
     return samples
-
-
-def _conditions(settings: Settings) -> contextlib.AbstractContextManager[Any]:
-    """What this thread takes on while it starts processes and waits for them, which inherit it.
-
-    They start at once and end at once however busy the machine is, and this thread stays off their processor,
-    which they choose themselves. With one processor that would leave nobody to end a process that hangs.
-    """
-    from latlab.system.settings.context import measuring
-
-    if settings.cpus:
-        return measuring(cpus=settings.cpus, priority=_LEAST_NICE if settings.nice else None)
-    others = sorted(os.sched_getaffinity(0) - {settings.cpu})
-    if settings.priority == 0 or settings.cpu is None or not others:
-        return contextlib.nullcontext()
-    return measuring(cpus=others, scheduling="fifo", priority=settings.priority)
-
-
-@contextlib.contextmanager
-def _unrandomized() -> Iterator[None]:
-    """What this thread starts meanwhile finds its stack, heap and libraries where every process has them.
-
-    Where that is not allowed, addresses stay as they are drawn, which the processes then say.
-    """
-    personality = ctypes.CDLL(None).personality
-    personality.argtypes = [ctypes.c_ulong]
-    before = personality(_ASK)
-    personality(before | _NO_RANDOMIZE)
-    try:
-        yield
-    finally:
-        personality(before)
 
 
 def _sample(target: Target, output: bytes, settings: Settings, process_s: float) -> Sample:
@@ -273,14 +276,18 @@ class _Process:
         command: Sequence[str] | Settings,
         peer: socket.socket | None = None,
         layout: int = 0,
+        further: int | None = None,
         *,
         first: bool = True,
     ) -> None:
         self.target = target
         counting = nice = False
+        handed = [] if peer is None else [peer.fileno()]
+        path = commands.compiled(target)
+        copy = None if further is None or path is None else moved.copied(path, further)
         if isinstance(command, Settings):
             counting, nice = command.count > 0, command.nice
-            command = commands.command(target, command, peer, layout, first=first)
+            command = commands.command(target, command, peer, layout, copy, first=first)
         # A session of its own, so that what a hanging fixture has started ends with it.
         self.popen = subprocess.Popen(
             command,
@@ -290,8 +297,10 @@ class _Process:
             start_new_session=True,
             env=commands.environment(layout, target, counting=counting),
             cwd=target.cwd,
-            pass_fds=() if peer is None else (peer.fileno(),),
+            pass_fds=handed if copy is None else [*handed, copy],
         )
+        if copy is not None:
+            os.close(copy)
         of_process = Path(f"/proc/{self.popen.pid}")
         # Where memory runs out, this process goes and not another.
         with contextlib.suppress(OSError):
@@ -300,11 +309,11 @@ class _Process:
         self.nice = nice and self._is_nice()
         if self.nice:
             with contextlib.suppress(OSError):
-                (of_process / "autogroup").write_text(str(_LEAST_NICE))
+                (of_process / "autogroup").write_text(str(LEAST_NICE))
 
     def _is_nice(self) -> bool:
         try:
-            return os.getpriority(os.PRIO_PROCESS, self.popen.pid) == _LEAST_NICE
+            return os.getpriority(os.PRIO_PROCESS, self.popen.pid) == LEAST_NICE
         except ProcessLookupError:
             return False  # it has ended
 

@@ -41,11 +41,11 @@ def listed(output: bytes) -> list[str]:
     return [line.strip() for line in output.decode(errors="replace").splitlines() if line.strip()]
 
 
-def command(path: Path, name: str, repetitions: int) -> list[str]:
-    """What runs one benchmark."""
+def command(path: Path, name: str, repetitions: int, file: str | None = None) -> list[str]:
+    """What runs one benchmark, where `file` stands for the program's own."""
     exactly = re.sub(r"([.\[\]{}()*+?^$|\\])", r"\\\1", name)
     return [
-        str(path),
+        file or str(path),
         f"--benchmark_filter=^{exactly}$",
         f"--benchmark_repetitions={repetitions}",
         f"--benchmark_min_time={MIN_TIME_S}",
