@@ -37,13 +37,15 @@ RUN = {
 
 def programs(folder: Path, made_in: Path) -> Iterator[Case]:
     for file in sorted(folder.iterdir()):
-        if not file.is_file():
-            continue
-        with file.open(encoding="utf-8") as lines:
-            first = lines.readline()
-            head = HEAD.match(lines.readline() if first.startswith("#!") else first)
+        head = head_of(file) if file.is_file() else None
         if head is not None:
             yield case_of(file, head, made_in)
+
+
+def head_of(file: Path) -> re.Match[str] | None:
+    with file.open(encoding="utf-8") as lines:
+        first = lines.readline()
+        return HEAD.match(lines.readline() if first.startswith("#!") else first)
 
 
 def fresh(made: Path, file: Path) -> bool:
@@ -55,6 +57,8 @@ def case_of(file: Path, head: re.Match[str], made_in: Path) -> Case:
     build = [word.format(**places) for word in BUILD.get(file.suffix, ())]
     run = [word.format(**places) for word in RUN.get(file.suffix, ("{made}",))]
     needs = tuple(tool for tool in (*build[:1], *run[:1]) if "/" not in tool)
+    if file.suffix == ".go":  # what several share is compiled with each: files that say nothing of a limit
+        build += [str(other) for other in sorted(file.parent.glob("*.go")) if head_of(other) is None]
     if build and all(shutil.which(tool) for tool in needs) and not fresh(made_in / file.stem, file):
         subprocess.run(build, check=True)
         (made_in / file.stem).touch()

@@ -72,6 +72,14 @@ def slowed(
     return times, slow
 
 
+def of_slowed(
+    shape: str, runtime: str, draw: random.Random, times: tuple[float, float], *stages: dict[str, Any]
+) -> Case:
+    """Stages that all take as long, within `times`, but for one: those that nothing paces."""
+    served, slow = slowed(draw, tuple(one["name"] for one in stages if "every_ms" not in one), *times)
+    return planted(shape, runtime, slow, *(one | {"ms": served.get(one["name"], 0.0)} for one in stages))
+
+
 def line(draw: random.Random, capacity: int, prefix: str = "", **slow: Any) -> tuple[dict[str, Any], str]:
     """A source and three to five stages, one of them two to four times as slow as the others."""
     names = [
@@ -114,31 +122,25 @@ def idle(draw: random.Random, runtime: str) -> Case:
 
 def join(draw: random.Random, runtime: str) -> Case:
     """`pair` takes one event of each side."""
-    times, slow = slowed(draw, ("left", "right", "pair"), 0.6, 1.2)
-    return planted(
-        "join",
-        runtime,
-        slow,
+    return of_slowed(
+        "join", runtime, draw, (0.6, 1.2),
         stage("feed-1", "", "a", every_ms=0.2),
         stage("feed-2", "", "b", every_ms=0.2),
-        stage("left", "a", "c", times["left"]),
-        stage("right", "b", "d", times["right"]),
-        stage("pair", "c d", "", times["pair"]),
-    )
+        stage("left", "a", "c"),
+        stage("right", "b", "d"),
+        stage("pair", "c d"),
+    )  # fmt: skip
 
 
 def fork(draw: random.Random, runtime: str) -> Case:
     """`split` puts every event to both."""
-    times, slow = slowed(draw, ("split", "left", "right"), 0.6, 1.2)
-    return planted(
-        "fork",
-        runtime,
-        slow,
+    return of_slowed(
+        "fork", runtime, draw, (0.6, 1.2),
         stage("feed", "", "a", every_ms=0.2),
-        stage("split", "a", "b c", times["split"]),
-        stage("left", "b", "", times["left"]),
-        stage("right", "c", "", times["right"]),
-    )
+        stage("split", "a", "b c"),
+        stage("left", "b"),
+        stage("right", "c"),
+    )  # fmt: skip
 
 
 def cycle(draw: random.Random, runtime: str) -> Case:
@@ -349,17 +351,14 @@ def last_slow(draw: random.Random, runtime: str) -> Case:
 
 def diamond(draw: random.Random, runtime: str) -> Case:
     """A fork and a join of what it sent both ways."""
-    times, slow = slowed(draw, ("split", "left", "right", "pair"), 0.5, 0.9)
-    return planted(
-        "diamond",
-        runtime,
-        slow,
+    return of_slowed(
+        "diamond", runtime, draw, (0.5, 0.9),
         stage("feed", "", "a", every_ms=0.2),
-        stage("split", "a", "b c", times["split"]),
-        stage("left", "b", "d", times["left"]),
-        stage("right", "c", "e", times["right"]),
-        stage("pair", "d e", "", times["pair"]),
-    )
+        stage("split", "a", "b c"),
+        stage("left", "b", "d"),
+        stage("right", "c", "e"),
+        stage("pair", "d e"),
+    )  # fmt: skip
 
 
 def of_two_groups(draw: random.Random, runtime: str) -> Case:

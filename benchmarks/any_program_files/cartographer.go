@@ -4,8 +4,6 @@ package main
 import (
 	"fmt"
 	"math"
-	"os"
-	"strconv"
 	"sync/atomic"
 	"time"
 )
@@ -47,10 +45,6 @@ func surveyor(number int, reports chan<- int, stop <-chan struct{}) {
 }
 
 func main() {
-	seconds := 5.0
-	if len(os.Args) > 1 {
-		seconds, _ = strconv.ParseFloat(os.Args[1], 64)
-	}
 	reports, stop, out := make(chan int, 64), make(chan struct{}), make(chan float64)
 	for k := 0; k < 20; k++ {
 		go surveyor(k, reports, stop)
@@ -59,7 +53,7 @@ func main() {
 		for range reports {
 		}
 	}()
-	go cartograph(time.Now().Add(time.Duration(seconds*float64(time.Second))), out)
+	go cartograph(until(), out)
 	fmt.Println(<-out, drawn.Load())
 	close(stop)
 }

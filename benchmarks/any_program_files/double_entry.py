@@ -16,30 +16,28 @@ def receive(sock, size):
     return got
 
 
-def debit_book(sock):
-    chain = b"debit"
+def keep(sock, chain):
     while True:
         entry = receive(sock, 32)
         for _ in range(700):
             chain = hashlib.sha256(chain + entry).digest()
         sock.sendall(chain)
+
+
+def debit_book(sock):
+    keep(sock, b"debit")
 
 
 def credit_book(sock):
-    chain = b"credit"
-    while True:
-        entry = receive(sock, 32)
-        for _ in range(700):
-            chain = hashlib.sha256(chain + entry).digest()
-        sock.sendall(chain)
+    keep(sock, b"credit")
 
 
 def main():
     seconds = float(sys.argv[-1]) if len(sys.argv) > 1 else 6
     books = []
-    for keep in (debit_book, credit_book):
+    for book in (debit_book, credit_book):
         ours, theirs = socket.socketpair()
-        Process(target=keep, args=(theirs,), daemon=True).start()
+        Process(target=book, args=(theirs,), daemon=True).start()
         theirs.close()
         books.append(ours)
     debit, credit = books

@@ -3,8 +3,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,10 +36,6 @@ func greet(name uint64) uint64 {
 }
 
 func main() {
-	seconds := 5.0
-	if len(os.Args) > 1 {
-		seconds, _ = strconv.ParseFloat(os.Args[1], 64)
-	}
 	var book guestBook
 	var closed atomic.Bool
 	var guests atomic.Int64
@@ -56,7 +50,7 @@ func main() {
 			}
 		}(uint64(k) + 3)
 	}
-	time.Sleep(time.Duration(seconds * float64(time.Second)))
+	time.Sleep(duration())
 	closed.Store(true)
 	crew.Wait()
 	fmt.Println(guests.Load(), "guests")

@@ -3,8 +3,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"strconv"
 	"time"
 )
 
@@ -51,11 +49,7 @@ func stow(c *crate) (sum uint64) {
 }
 
 func main() {
-	seconds := 5.0
-	if len(os.Args) > 1 {
-		seconds, _ = strconv.ParseFloat(os.Args[1], 64)
-	}
-	end := time.Now().Add(time.Duration(seconds * float64(time.Second)))
+	end := until()
 	quay, scales, hold := make(chan *crate, 16), make(chan *crate, 16), make(chan *crate, 16)
 	go func() {
 		for n := 0; time.Now().Before(end); n++ {

@@ -3,8 +3,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"strconv"
 	"time"
 )
 
@@ -23,11 +21,7 @@ func press(n int) *leaf {
 }
 
 func main() {
-	seconds := 5.0
-	if len(os.Args) > 1 {
-		seconds, _ = strconv.ParseFloat(os.Args[1], 64)
-	}
-	end := time.Now().Add(time.Duration(seconds * float64(time.Second)))
+	end := until()
 	sheets := make(chan *leaf, 8)
 	go func() {
 		for n := 0; time.Now().Before(end); n++ {

@@ -16,11 +16,7 @@ func record(n int) []byte {
 }
 
 func main() {
-	seconds := 5.0
-	if len(os.Args) > 1 {
-		seconds, _ = strconv.ParseFloat(os.Args[1], 64)
-	}
-	end := time.Now().Add(time.Duration(seconds * float64(time.Second)))
+	end := until()
 	file, err := os.CreateTemp("/var/tmp", "registry-*.log")
 	if err != nil {
 		panic(err)

@@ -3,8 +3,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"strconv"
 	"time"
 )
 
@@ -17,11 +15,7 @@ func rotate(angle float64) float64 {
 }
 
 func main() {
-	seconds := 5.0
-	if len(os.Args) > 1 {
-		seconds, _ = strconv.ParseFloat(os.Args[1], 64)
-	}
-	end := time.Now().Add(time.Duration(seconds * float64(time.Second)))
+	end := until()
 	flashes, angle := make(chan float64), 0.0
 	go func() {
 		for time.Now().Before(end) {

@@ -3,8 +3,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -18,11 +16,7 @@ func grind(n uint64) uint64 {
 }
 
 func main() {
-	seconds := 5.0
-	if len(os.Args) > 1 {
-		seconds, _ = strconv.ParseFloat(os.Args[1], 64)
-	}
-	end := time.Now().Add(time.Duration(seconds * float64(time.Second)))
+	end := until()
 	sacks, flour := make(chan uint64, 8), make(chan uint64, 8)
 	var hands sync.WaitGroup
 	for k := 0; k < 4; k++ {

@@ -4,7 +4,6 @@ package main
 import (
 	"crypto/sha256"
 	"fmt"
-	"os"
 	"strconv"
 	"time"
 )
@@ -53,11 +52,7 @@ func register(d *deed, book map[[32]byte]int) {
 }
 
 func main() {
-	seconds := 5.0
-	if len(os.Args) > 1 {
-		seconds, _ = strconv.ParseFloat(os.Args[1], 64)
-	}
-	end := time.Now().Add(time.Duration(seconds * float64(time.Second)))
+	end := until()
 	drafts, deeds := make(chan *deed, 8), make(chan *deed, 8)
 	go func() {
 		for n := 0; time.Now().Before(end); n++ {

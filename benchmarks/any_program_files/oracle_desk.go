@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
 	"time"
 )
 
@@ -32,11 +31,7 @@ func main() {
 		oracle()
 		return
 	}
-	seconds := 5.0
-	if len(os.Args) > 1 {
-		seconds, _ = strconv.ParseFloat(os.Args[1], 64)
-	}
-	end := time.Now().Add(time.Duration(seconds * float64(time.Second)))
+	end := until()
 	child := exec.Command("/proc/self/exe", "oracle")
 	in, _ := child.StdinPipe()
 	out, _ := child.StdoutPipe()

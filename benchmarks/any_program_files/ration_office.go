@@ -1,12 +1,7 @@
 // limit: cpu | quota | quota=0.4
 package main
 
-import (
-	"fmt"
-	"os"
-	"strconv"
-	"time"
-)
+import "fmt"
 
 //go:noinline
 func ration(n uint64) uint64 {
@@ -17,18 +12,7 @@ func ration(n uint64) uint64 {
 }
 
 func main() {
-	seconds := 5.0
-	if len(os.Args) > 1 {
-		seconds, _ = strconv.ParseFloat(os.Args[1], 64)
-	}
-	end := time.Now().Add(time.Duration(seconds * float64(time.Second)))
-	cards := make(chan uint64, 8)
-	go func() {
-		for n := uint64(1); time.Now().Before(end); n++ {
-			cards <- ration(n)
-		}
-		close(cards)
-	}()
+	cards := madeOf(8, ration)
 	count, sum := 0, uint64(0)
 	for card := range cards {
 		sum += card

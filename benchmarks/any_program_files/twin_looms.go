@@ -1,12 +1,7 @@
 // limit: silent |
 package main
 
-import (
-	"fmt"
-	"os"
-	"strconv"
-	"time"
-)
+import "fmt"
 
 //go:noinline
 func warp(n uint64) uint64 {
@@ -25,20 +20,8 @@ func weft(n uint64) uint64 {
 }
 
 func main() {
-	seconds := 5.0
-	if len(os.Args) > 1 {
-		seconds, _ = strconv.ParseFloat(os.Args[1], 64)
-	}
-	end := time.Now().Add(time.Duration(seconds * float64(time.Second)))
-	cloth := make(chan uint64, 8)
-	go func() {
-		for n := uint64(1); time.Now().Before(end); n++ {
-			cloth <- warp(n)
-		}
-		close(cloth)
-	}()
 	ells, sum := 0, uint64(0)
-	for one := range cloth {
+	for one := range madeOf(8, warp) {
 		sum += weft(one)
 		ells++
 	}

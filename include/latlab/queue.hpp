@@ -28,6 +28,15 @@ struct alignas(T) Cell {
   T* get() noexcept { return std::launder(reinterpret_cast<T*>(bytes)); }
 };
 
+template <class Queue, class T>
+bool pop_into(Queue& queue, T& value) {
+  T* const first = queue.front();
+  if (first == nullptr) return false;
+  value = std::move(*first);
+  queue.pop();
+  return true;
+}
+
 template <class T>
 T take(T* from) noexcept(std::is_nothrow_move_constructible_v<T>) {
   T value = std::move(*from);
@@ -151,13 +160,7 @@ class SpscRing : public detail::Ends, public detail::Pushes<SpscRing<T>, T> {
     std::destroy_at(cells_[out & mask_].get());
     consumer_->out.store(out + 1, std::memory_order_release);  // we are out of the cell
   }
-  bool try_pop(T& value) {
-    T* const first = front();
-    if (first == nullptr) return false;
-    value = std::move(*first);
-    pop();
-    return true;
-  }
+  bool try_pop(T& value) { return detail::pop_into(*this, value); }
   // Consumer. Hands up to `most` events to `use` (T&&), oldest first, and returns how many. All of them leave
   // the queue together, when the last has been used: a batch that is being worked on still fills the queue.
   template <class Use>
@@ -320,13 +323,7 @@ class UnboundedQueue : public detail::Ends {
     moved_ = false;
     consumer_->out.store(out + 1, std::memory_order_release);
   }
-  bool try_pop(T& value) {
-    T* const first = front();
-    if (first == nullptr) return false;
-    value = std::move(*first);
-    pop();
-    return true;
-  }
+  bool try_pop(T& value) { return detail::pop_into(*this, value); }
   void count_empty() noexcept {
     consumer_->empty.store(consumer_->empty.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }

@@ -1,4 +1,5 @@
-// What the bindings of several domains need: a vector that becomes a numpy array, without a copy.
+// What the bindings of several domains need: a vector that becomes a numpy array without a copy, and a
+// dictionary of what a struct holds.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -22,6 +23,22 @@ nanobind::ndarray<nanobind::numpy, T, nanobind::ndim<1>> column(std::vector<T>&&
   const nanobind::capsule owner(owned.release(),
                                 [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
   return {data, {count}, owner};
+}
+
+inline void put(nanobind::dict& /*into*/) {}
+
+// Names and values, in turn.
+template <class Value, class... More>
+void put(nanobind::dict& into, const char* name, Value&& value, More&&... more) {
+  into[name] = std::forward<Value>(value);
+  put(into, std::forward<More>(more)...);
+}
+
+template <class... Fields>
+nanobind::dict dict_of(Fields&&... fields) {
+  nanobind::dict made;
+  put(made, std::forward<Fields>(fields)...);
+  return made;
 }
 
 }  // namespace latlab::bind

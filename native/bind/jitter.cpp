@@ -15,7 +15,7 @@ using latlab::jitter::Collector;
 using latlab::jitter::CoreRequest;
 using latlab::jitter::CoreResult;
 
-using latlab::bind::column, latlab::bind::Columns;
+using latlab::bind::column, latlab::bind::Columns, latlab::bind::dict_of;
 
 namespace {
 
@@ -28,25 +28,14 @@ nb::ndarray<nb::numpy, T, nb::ndim<1>> gap_column(const CoreResult& result, Pick
 }
 
 nb::dict to_dict(CoreResult& result) {
-  nb::dict out;
-  out["cpu"] = result.cpu;
-  out["affinity_error"] = result.affinity_error;
-  out["scheduling_error"] = result.scheduling_error;
-  out["threshold_ticks"] = result.threshold_ticks;
-  out["first_ticks"] = result.first_ticks;
-  out["last_ticks"] = result.last_ticks;
-  out["deltas"] = result.deltas;
-  out["bridges"] = result.bridges;
-  out["pure_ticks"] = result.pure_ticks;
-  out["bridge_ticks"] = result.bridge_ticks;
-  out["gap_ticks"] = result.gap_ticks;
-  out["paused_ticks"] = result.paused_ticks;
-  out["gaps"] = result.gaps;
-  out["migrations"] = result.migrations;
-  out["stopped"] = result.stopped;
-  out["max_ticks"] = result.max_ticks;
-  out["begin"] = nb::make_tuple(result.begin.ticks, result.begin.ns);
-  out["end"] = nb::make_tuple(result.end.ticks, result.end.ns);
+  nb::dict out = dict_of(
+      "cpu", result.cpu, "affinity_error", result.affinity_error, "scheduling_error", result.scheduling_error,
+      "threshold_ticks", result.threshold_ticks, "first_ticks", result.first_ticks, "last_ticks",
+      result.last_ticks, "deltas", result.deltas, "bridges", result.bridges, "pure_ticks", result.pure_ticks,
+      "bridge_ticks", result.bridge_ticks, "gap_ticks", result.gap_ticks, "paused_ticks", result.paused_ticks,
+      "gaps", result.gaps, "migrations", result.migrations, "stopped", result.stopped, "max_ticks",
+      result.max_ticks, "begin", nb::make_tuple(result.begin.ticks, result.begin.ns), "end",
+      nb::make_tuple(result.end.ticks, result.end.ns));
   out["gap_end_ticks"] = gap_column<std::uint64_t>(result, [](const auto& gap) { return gap.end_ticks; });
   out["gap_ticks_each"] = gap_column<std::uint64_t>(result, [](const auto& gap) { return gap.delta_ticks; });
   out["gap_preempted"] = gap_column<std::uint8_t>(result, [](const auto& gap) { return gap.preempted; });

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "columns.hpp"
 #include "messaging/channel.hpp"
 #include "messaging/forward.hpp"
 #include "messaging/plugin.hpp"
@@ -19,6 +20,7 @@
 
 namespace nb = nanobind;
 using namespace nb::literals;
+using latlab::bind::dict_of;
 namespace lm = latlab::messaging;
 
 namespace {
@@ -44,20 +46,10 @@ Integers array(std::vector<std::int64_t>&& values) {
 }
 
 nb::dict side(const lm::Side& s) {
-  nb::dict d;
-  d["count"] = s.count;
-  d["duplicated"] = s.duplicated;
-  d["reordered"] = s.reordered;
-  d["corrupted"] = s.corrupted;
-  d["cpu_ns"] = s.cpu_ns;
-  d["minor_faults"] = s.minor_faults;
-  d["major_faults"] = s.major_faults;
-  d["voluntary_switches"] = s.voluntary_switches;
-  d["involuntary_switches"] = s.involuntary_switches;
-  d["waited_ns"] = s.waited_ns;
-  d["error"] = s.error;
-  d["pinned"] = s.pinned;
-  return d;
+  return dict_of("count", s.count, "duplicated", s.duplicated, "reordered", s.reordered, "corrupted",
+                 s.corrupted, "cpu_ns", s.cpu_ns, "minor_faults", s.minor_faults, "major_faults",
+                 s.major_faults, "voluntary_switches", s.voluntary_switches, "involuntary_switches",
+                 s.involuntary_switches, "waited_ns", s.waited_ns, "error", s.error, "pinned", s.pinned);
 }
 
 // Shape (samples, 5): message, ticks, CPU ns, ticks in the broker, the broker's CPU us.

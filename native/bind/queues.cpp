@@ -13,11 +13,13 @@
 #include <tuple>
 #include <vector>
 
+#include "columns.hpp"
 #include "queues/sampler.hpp"
 #include "queues/threads.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
+using latlab::bind::dict_of;
 using namespace latlab::queues;
 
 namespace {
@@ -177,52 +179,30 @@ nb::dict header_of(const Reader& reader) {
 }
 
 // What the descriptions of queues and of stages share.
-template <class View>
-nb::dict slot_of(const View& view) {
-  nb::dict all;
-  all["slot"] = view.slot;
-  all["version"] = view.version;
-  all["generation"] = view.generation;
-  all["state"] = static_cast<std::uint32_t>(view.state);
-  return all;
+template <class View, class... More>
+nb::dict slot_of(const View& view, More&&... more) {
+  return dict_of("slot", view.slot, "version", view.version, "generation", view.generation, "state",
+                 static_cast<std::uint32_t>(view.state), std::forward<More>(more)...);
 }
 
 nb::object queue_of(const Reader& reader, std::uint32_t slot) {
   latlab::QueueView view;
   if (!reader.at_queue(slot).describe(slot, view)) return nb::none();
-  nb::dict all = slot_of(view);
-  all["kind"] = static_cast<std::uint32_t>(view.kind);
-  all["capacity"] = view.capacity;
-  all["identity"] = view.identity;
-  all["sides"] = view.sides;
-  all["pair"] = view.pair;
-  all["created_ticks"] = view.created_ticks;
-  const auto text = [&](const char* key, const std::string& value) { all[key] = name_text(value); };
-  text("name", view.name);
-  text("source_type", view.source_type);
-  text("source_name", view.source_name);
-  text("drain_type", view.drain_type);
-  text("drain_name", view.drain_name);
-  text("group", view.group);
-  text("implementation", view.implementation);
-  all["producer_tid"] = view.producer_tid;
-  all["consumer_tid"] = view.consumer_tid;
-  return all;
+  return slot_of(view, "kind", static_cast<std::uint32_t>(view.kind), "capacity", view.capacity, "identity",
+                 view.identity, "sides", view.sides, "pair", view.pair, "created_ticks", view.created_ticks,
+                 "name", name_text(view.name), "source_type", name_text(view.source_type), "source_name",
+                 name_text(view.source_name), "drain_type", name_text(view.drain_type), "drain_name",
+                 name_text(view.drain_name), "group", name_text(view.group), "implementation",
+                 name_text(view.implementation), "producer_tid", view.producer_tid, "consumer_tid",
+                 view.consumer_tid);
 }
 
 nb::object stage_of(const Reader& reader, std::uint32_t slot) {
   if (slot >= reader.readable().stage_room()) throw std::out_of_range("there is no such stage slot");
   latlab::StageView view;
   if (!reader.any().describe(slot, view)) return nb::none();
-  nb::dict all = slot_of(view);
-  all["wait"] = static_cast<std::uint32_t>(view.wait);
-  all["tid"] = view.tid;
-  all["cpu"] = view.cpu;
-  const auto text = [&](const char* key, const std::string& value) { all[key] = name_text(value); };
-  text("type", view.type);
-  text("name", view.name);
-  text("group", view.group);
-  return all;
+  return slot_of(view, "wait", static_cast<std::uint32_t>(view.wait), "tid", view.tid, "cpu", view.cpu,
+                 "type", name_text(view.type), "name", name_text(view.name), "group", name_text(view.group));
 }
 
 // (producer parts, consumer parts) of (reader, slot, generation) each.
@@ -268,18 +248,10 @@ nb::list drain(Sampler& sampler, std::uint64_t ticks, std::uint64_t ns, double h
 
 nb::dict statistics_of(const Sampler& sampler) {
   const SamplerStatistics statistics = sampler.statistics();
-  nb::dict all;
-  all["sweeps"] = statistics.sweeps;
-  all["samples"] = statistics.samples;
-  all["reads"] = statistics.reads;
-  all["torn"] = statistics.torn;
-  all["missed_periods"] = statistics.missed_periods;
-  all["lost_periods"] = statistics.lost_periods;
-  all["discarded"] = statistics.discarded;
-  all["cpu_ns"] = statistics.cpu_ns;
-  all["timer_slack_ns"] = statistics.timer_slack_ns;
-  all["trouble"] = statistics.trouble;
-  return all;
+  return dict_of("sweeps", statistics.sweeps, "samples", statistics.samples, "reads", statistics.reads,
+                 "torn", statistics.torn, "missed_periods", statistics.missed_periods, "lost_periods",
+                 statistics.lost_periods, "discarded", statistics.discarded, "cpu_ns", statistics.cpu_ns,
+                 "timer_slack_ns", statistics.timer_slack_ns, "trouble", statistics.trouble);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "columns.hpp"
 #include "stubs/calibrate.hpp"
 #include "stubs/io.hpp"
 #include "stubs/memory.hpp"
@@ -20,6 +21,7 @@
 namespace nb = nanobind;
 namespace st = latlab::stubs;
 using namespace nb::literals;
+using latlab::bind::dict_of;
 
 namespace {
 
@@ -67,19 +69,11 @@ Fields play(const std::vector<std::vector<RawAction>>& threads, const std::vecto
   }
   nb::list rows;
   for (auto& thread : played.threads) {
-    nb::dict row;
-    row["run_ns"] = thread.run_ns;
-    row["blocked_ns"] = thread.blocked_ns;
-    row["ready_ns"] = thread.ready_ns;
-    row["start_ns"] = thread.start_ns;
-    row["end_ns"] = thread.end_ns;
-    row["budget_ns"] = thread.budget_ns;
-    row["late_ns"] = thread.late_ns;
-    row["switches"] = thread.switches;
-    row["faults"] = thread.faults;
-    row["finished"] = thread.finished;
-    row["slices"] = to_array(std::move(thread.slices));
-    row["events"] = to_array(std::move(thread.events));
+    nb::dict row = dict_of("run_ns", thread.run_ns, "blocked_ns", thread.blocked_ns, "ready_ns",
+                           thread.ready_ns, "start_ns", thread.start_ns, "end_ns", thread.end_ns, "budget_ns",
+                           thread.budget_ns, "late_ns", thread.late_ns, "switches", thread.switches, "faults",
+                           thread.faults, "finished", thread.finished, "slices",
+                           to_array(std::move(thread.slices)), "events", to_array(std::move(thread.events)));
     rows.append(row);
   }
   Fields result;

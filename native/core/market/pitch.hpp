@@ -99,26 +99,20 @@ class BinaryDecoder {
     event.ref = size - 1 >= 14 ? little_endian<std::uint64_t>(m + 6) : 0;
     switch (m[1]) {
       case 0x21:
-        return entry(event, Kind::add, m, little_endian<std::uint32_t>(m + 15), m + 19, 6,
-                     long_price(m + 25));
+        return long_entry(event, Kind::add, m, 6);
       case 0x22:
-        return entry(event, Kind::add, m, little_endian<std::uint16_t>(m + 15), m + 17, 6,
-                     short_price(m + 23));
+        return short_entry(event, Kind::add, m);
       case 0x2F:
-        return entry(event, Kind::add, m, little_endian<std::uint32_t>(m + 15), m + 19, 8,
-                     long_price(m + 27));
+        return long_entry(event, Kind::add, m, 8);
       case 0x2A:
         event.new_ref = little_endian<std::uint64_t>(m + 33);
-        return entry(event, Kind::trade, m, little_endian<std::uint32_t>(m + 15), m + 19, 6,
-                     long_price(m + 25));
+        return long_entry(event, Kind::trade, m, 6);
       case 0x2B:
         event.new_ref = little_endian<std::uint64_t>(m + 25);
-        return entry(event, Kind::trade, m, little_endian<std::uint16_t>(m + 15), m + 17, 6,
-                     short_price(m + 23));
+        return short_entry(event, Kind::trade, m);
       case 0x30:
         event.new_ref = little_endian<std::uint64_t>(m + 35);
-        return entry(event, Kind::trade, m, little_endian<std::uint32_t>(m + 15), m + 19, 8,
-                     long_price(m + 27));
+        return long_entry(event, Kind::trade, m, 8);
       case 0x23:
         event.kind = Kind::execute;
         event.qty = little_endian<std::uint32_t>(m + 14);
@@ -174,6 +168,15 @@ class BinaryDecoder {
   static Result priced(Event& event, std::uint64_t price) {
     event.price = static_cast<std::uint32_t>(price);
     return price > UINT32_MAX ? Result::malformed : Result::event;
+  }
+  // A message of the long form, whose symbol has 6 or 8 characters; and one of the short form.
+  Result long_entry(Event& event, Kind kind, const std::uint8_t* m, std::size_t name_size) {
+    const std::uint8_t* const name = m + 19;
+    return entry(event, kind, m, little_endian<std::uint32_t>(m + 15), name, name_size,
+                 long_price(name + name_size));
+  }
+  Result short_entry(Event& event, Kind kind, const std::uint8_t* m) {
+    return entry(event, kind, m, little_endian<std::uint16_t>(m + 15), m + 17, 6, short_price(m + 23));
   }
   Result entry(Event& event, Kind kind, const std::uint8_t* m, std::uint32_t qty, const std::uint8_t* name,
                std::size_t name_size, std::uint64_t price) {

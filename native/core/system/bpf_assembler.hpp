@@ -34,6 +34,17 @@ enum : std::int32_t {
 inline constexpr std::int32_t kNoWakeup = 1;  // BPF_RB_NO_WAKEUP: the reader looks by itself
 inline constexpr std::uint8_t kMapValue = 2;  // BPF_PSEUDO_MAP_VALUE
 
+// The byte of a field of a ring's head, of one of the slot that is written, and of a tracepoint's argument.
+constexpr std::int16_t at(std::size_t offset) {
+  return static_cast<std::int16_t>(offset);
+}
+constexpr std::int16_t in_slot(std::size_t offset) {
+  return static_cast<std::int16_t>(kRingData + offset);
+}
+constexpr std::int16_t argument(int index) {
+  return static_cast<std::int16_t>(8 * index);
+}
+
 class Assembler {
  public:
   void move(std::uint8_t to, std::uint8_t from) { add(BPF_ALU64 | BPF_MOV | BPF_X, to, from, 0, 0); }

@@ -20,19 +20,9 @@ constexpr std::int16_t kInstructionOf = 256;                                    
 constexpr std::int16_t kNumberOf = 0, kFirstOf = 0, kSecondOf = 0, kFourthOf = 0, kInstructionOf = 0;
 #endif
 
-constexpr std::int16_t head_of(std::size_t offset) {
-  return static_cast<std::int16_t>(offset);
-}
-constexpr std::int16_t of_slot(std::size_t offset) {
-  return static_cast<std::int16_t>(kRingData + offset);
-}
-constexpr std::int16_t passed(int index) {
-  return static_cast<std::int16_t>(8 * index);
-}
-
 // Leaves, unless the socket's hash is low enough.
 void leave_unsampled(Assembler& a, int sampling) {
-  a.load64(BPF_REG_1, BPF_REG_6, passed(0));
+  a.load64(BPF_REG_1, BPF_REG_6, argument(0));
   a.move32(BPF_REG_1, BPF_REG_1);
   leave_unless_low(a, sampling);
 }
@@ -61,7 +51,7 @@ void take_ring(Assembler& a, const CallProgram& wanted) {
     const std::size_t none = a.if_zero(BPF_REG_0);
     a.move(BPF_REG_7, BPF_REG_0);
     a.set(BPF_REG_1, 1);
-    a.exchange64(BPF_REG_7, BPF_REG_1, head_of(offsetof(RingHead, busy)));
+    a.exchange64(BPF_REG_7, BPF_REG_1, at(offsetof(RingHead, busy)));
     ours.push_back(a.if_zero(BPF_REG_1));
     a.land(none);
     a.plus(BPF_REG_9, static_cast<std::int32_t>(wanted.cpus));
@@ -72,7 +62,7 @@ void take_ring(Assembler& a, const CallProgram& wanted) {
 }
 
 void give_back(Assembler& a) {
-  a.store64_value(BPF_REG_7, head_of(offsetof(RingHead, busy)), 0);
+  a.store64_value(BPF_REG_7, at(offsetof(RingHead, busy)), 0);
 }
 
 // r9 becomes where the record is written in r7, less kRingData; leaves where there is no room.
@@ -81,7 +71,7 @@ void find_room(Assembler& a, const CallProgram& wanted) {
   const std::uint32_t most = sizeof(CallSlot) + (wanted.payload_bytes + kLine - 1) / kLine * kLine;
   const std::size_t room = a.if_at_most(BPF_REG_4, static_cast<std::int32_t>(wanted.ring_bytes - most));
   a.set(BPF_REG_1, 1);
-  a.add_atomic64(BPF_REG_7, BPF_REG_1, head_of(offsetof(RingHead, lost)));
+  a.add_atomic64(BPF_REG_7, BPF_REG_1, at(offsetof(RingHead, lost)));
   give_back(a);
   a.leave();
   a.land(room);
@@ -89,17 +79,17 @@ void find_room(Assembler& a, const CallProgram& wanted) {
 }
 
 void store_word(Assembler& a, std::size_t to, std::uint8_t from) {
-  a.store64(BPF_REG_9, of_slot(to), from);
+  a.store64(BPF_REG_9, in_slot(to), from);
 }
 
 // Of the socket that is passed.
 void write_socket(Assembler& a, const btf::Scheduler& types) {
-  a.load64(BPF_REG_1, BPF_REG_6, passed(0));
+  a.load64(BPF_REG_1, BPF_REG_6, argument(0));
   store_word(a, offsetof(CallSlot, subject), BPF_REG_1);
   a.load16(BPF_REG_2, BPF_REG_1, static_cast<std::int16_t>(types.family));
-  a.store16(BPF_REG_9, of_slot(offsetof(CallSlot, family)), BPF_REG_2);
+  a.store16(BPF_REG_9, in_slot(offsetof(CallSlot, family)), BPF_REG_2);
   a.load16(BPF_REG_2, BPF_REG_1, static_cast<std::int16_t>(types.protocol));
-  a.store16(BPF_REG_9, of_slot(offsetof(CallSlot, protocol)), BPF_REG_2);
+  a.store16(BPF_REG_9, in_slot(offsetof(CallSlot, protocol)), BPF_REG_2);
 }
 
 // The number and the arguments of the call that the current thread is in: r8 becomes the second one, r1 the
@@ -118,7 +108,7 @@ void write_call(Assembler& a) {
 #else
   a.load64(BPF_REG_1, BPF_REG_0, kNumberOf);
 #endif
-  a.store32(BPF_REG_9, of_slot(offsetof(CallSlot, call)), BPF_REG_1);
+  a.store32(BPF_REG_9, in_slot(offsetof(CallSlot, call)), BPF_REG_1);
 }
 
 // Copies the beginning of the buffer at r8 behind the slot; r6 is what the call's result was, and becomes how
@@ -131,7 +121,7 @@ void write_payload(Assembler& a, std::uint32_t bytes) {
   a.store64_value(BPF_REG_10, kPairAt + 8, 0);
   first_buffer(a, BPF_REG_6, bytes);
   a.move(BPF_REG_1, BPF_REG_9);
-  a.plus(BPF_REG_1, of_slot(sizeof(CallSlot)));
+  a.plus(BPF_REG_1, in_slot(sizeof(CallSlot)));
   a.move(BPF_REG_2, BPF_REG_6);
   a.move(BPF_REG_3, BPF_REG_8);
   a.helper(kProbeReadUser);
@@ -144,15 +134,15 @@ void write_payload(Assembler& a, std::uint32_t bytes) {
 
 // r6 bytes lie behind the slot.
 void submit_call(Assembler& a, std::uint32_t event) {
-  a.store32(BPF_REG_9, of_slot(offsetof(CallSlot, captured)), BPF_REG_6);
+  a.store32(BPF_REG_9, in_slot(offsetof(CallSlot, captured)), BPF_REG_6);
   a.plus(BPF_REG_6, static_cast<std::int32_t>(sizeof(CallSlot) + kLine - 1));
   a.mask(BPF_REG_6, -static_cast<std::int32_t>(kLine));
-  a.store16(BPF_REG_9, of_slot(offsetof(CallSlot, bytes)), BPF_REG_6);
+  a.store16(BPF_REG_9, in_slot(offsetof(CallSlot, bytes)), BPF_REG_6);
   a.set(BPF_REG_1, static_cast<std::int32_t>(event));
-  a.store16(BPF_REG_9, of_slot(offsetof(CallSlot, event)), BPF_REG_1);
-  a.load64(BPF_REG_1, BPF_REG_7, head_of(offsetof(RingHead, head)));
+  a.store16(BPF_REG_9, in_slot(offsetof(CallSlot, event)), BPF_REG_1);
+  a.load64(BPF_REG_1, BPF_REG_7, at(offsetof(RingHead, head)));
   a.add_to(BPF_REG_6, BPF_REG_1);
-  a.publish64(BPF_REG_7, head_of(offsetof(RingHead, head)), BPF_REG_6);
+  a.publish64(BPF_REG_7, at(offsetof(RingHead, head)), BPF_REG_6);
   give_back(a);
   a.leave();
 }
@@ -163,7 +153,7 @@ std::vector<bpf_insn> call_program(const CallProgram& wanted, const btf::Schedul
   Assembler a;
   a.move(BPF_REG_6, BPF_REG_1);
   if (wanted.what == Typed::kFork && wanted.processes >= 0) {
-    a.load64(BPF_REG_1, BPF_REG_6, passed(1));
+    a.load64(BPF_REG_1, BPF_REG_6, argument(1));
     a.load32(BPF_REG_9, BPF_REG_1, static_cast<std::int16_t>(types.pid));
     adopt(a, wanted.processes);
   }
@@ -175,22 +165,22 @@ std::vector<bpf_insn> call_program(const CallProgram& wanted, const btf::Schedul
   store_word(a, offsetof(CallSlot, time_ns), BPF_REG_0);
   store_word(a, offsetof(CallSlot, pid_tgid), BPF_REG_8);
   if (wanted.what == Typed::kFork) {
-    a.load64(BPF_REG_1, BPF_REG_6, passed(1));
+    a.load64(BPF_REG_1, BPF_REG_6, argument(1));
     a.load32(BPF_REG_2, BPF_REG_1, static_cast<std::int16_t>(types.pid));
     store_word(a, offsetof(CallSlot, subject), BPF_REG_2);
-    a.load64(BPF_REG_1, BPF_REG_6, passed(0));
+    a.load64(BPF_REG_1, BPF_REG_6, argument(0));
     for (const std::size_t part : {offsetof(CallSlot, first), offsetof(CallSlot, fourth)}) {
       a.load64(BPF_REG_2, BPF_REG_1,
                static_cast<std::int16_t>(types.comm + part - offsetof(CallSlot, first)));
       store_word(a, part, BPF_REG_2);
     }
   } else if (wanted.what == Typed::kFault) {
-    a.load64(BPF_REG_1, BPF_REG_6, passed(0));
+    a.load64(BPF_REG_1, BPF_REG_6, argument(0));
     store_word(a, offsetof(CallSlot, subject), BPF_REG_1);
-    a.load64(BPF_REG_1, BPF_REG_6, passed(1));
+    a.load64(BPF_REG_1, BPF_REG_6, argument(1));
     a.load64(BPF_REG_1, BPF_REG_1, kInstructionOf);
     store_word(a, offsetof(CallSlot, first), BPF_REG_1);
-    a.load64(BPF_REG_1, BPF_REG_6, passed(2));
+    a.load64(BPF_REG_1, BPF_REG_6, argument(2));
     store_word(a, offsetof(CallSlot, fourth), BPF_REG_1);
   } else {
     write_socket(a, types);
@@ -200,11 +190,11 @@ std::vector<bpf_insn> call_program(const CallProgram& wanted, const btf::Schedul
     submit_call(a, wanted.event);
     return a.code();
   }
-  a.load64(BPF_REG_1, BPF_REG_6, passed(2));
-  a.store32(BPF_REG_9, of_slot(offsetof(CallSlot, flags)), BPF_REG_1);
-  a.load64(BPF_REG_6, BPF_REG_6, passed(1));
+  a.load64(BPF_REG_1, BPF_REG_6, argument(2));
+  a.store32(BPF_REG_9, in_slot(offsetof(CallSlot, flags)), BPF_REG_1);
+  a.load64(BPF_REG_6, BPF_REG_6, argument(1));
   a.move32(BPF_REG_6, BPF_REG_6);
-  a.store32(BPF_REG_9, of_slot(offsetof(CallSlot, result)), BPF_REG_6);
+  a.store32(BPF_REG_9, in_slot(offsetof(CallSlot, result)), BPF_REG_6);
   write_call(a);
   if (wanted.payload_bytes > 0)
     write_payload(a, wanted.payload_bytes);

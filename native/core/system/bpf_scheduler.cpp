@@ -8,16 +8,6 @@
 namespace latlab::system::bpf {
 namespace {
 
-constexpr std::int16_t at(std::size_t offset) {
-  return static_cast<std::int16_t>(offset);
-}
-constexpr std::int16_t in_slot(std::size_t offset) {
-  return static_cast<std::int16_t>(kRingData + offset);
-}
-constexpr std::int16_t argument(int index) {
-  return static_cast<std::int16_t>(8 * index);
-}
-
 // How the kernel reports why a thread leaves (include/linux/sched.h: __task_state_index and its callers).
 constexpr std::int32_t kReported = 0x7F;      // TASK_REPORT
 constexpr std::int32_t kIdle = 0x402;         // TASK_IDLE

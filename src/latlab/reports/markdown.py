@@ -48,11 +48,7 @@ class MarkdownPage:
         self._parts.append(f"\0{len(self._pictures) - 1}")
 
     def reproduce(
-        self,
-        command: str | None,
-        environment: Environment,
-        seed: int | None = None,
-        parameters: Mapping[str, Any] | None = None,
+        self, command: str | None, environment: Environment, seed: int | None, parameters: Mapping[str, Any]
     ) -> None:
         """Command, seed, versions and machine."""
         self._parts.append(f"```text\n{command}\n```")
@@ -61,7 +57,7 @@ class MarkdownPage:
         keys = ("latlab.version", "compiler", "python.version", "numpy", "kernel.release", "cpu.model",
                 "host.hypervisor", "clock.source", "load.1min")  # fmt: skip
         stated += [(key, str(environment[key])) for key in keys if environment.get(key) is not None]
-        stated += [(str(k), str(v)) for k, v in (parameters or {}).items() if v is not None and k != "seed"]
+        stated += [(str(k), str(v)) for k, v in parameters.items() if v is not None and k != "seed"]
         self.table(("fact", "value"), stated)
 
     def markdown(self, stem: str) -> str:

@@ -138,19 +138,27 @@ def while_held(
     return part if number > 0.5 * len(taken) else "", _places_of(schedule, taken)
 
 
+def _stacks_run(schedule: Schedule, threads: Iterable[int]) -> dict[int, int]:
+    """The stacks in which these threads were seen on a CPU, and how often each."""
+    samples = schedule.samples
+    if not samples.size:
+        return {}
+    mine = np.isin(samples["thread"], list(threads)) & (samples["running"] == 1)
+    stacks, counts = np.unique(samples["stack"][mine], return_counts=True)
+    return dict(zip(stacks.tolist(), counts.tolist(), strict=True))
+
+
 def coroutine_of(schedule: Schedule, threads: Iterable[int]) -> Code | None:
     """The coroutine or callback that holds an asyncio event loop for most of the time that its thread runs.
 
     It is what the loop's `Handle._run` called. None where these threads run no loop, or none holds it mostly.
     """
-    samples = schedule.samples
-    if not samples.size:
+    ran = _stacks_run(schedule, threads)
+    if not ran:
         return None
-    mine = np.isin(samples["thread"], list(threads)) & (samples["running"] == 1)
-    stacks, counts = np.unique(samples["stack"][mine], return_counts=True)
     places: Counter[tuple[str, str]] = Counter()
     lines: dict[tuple[str, str], Counter[int]] = {}
-    for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True):
+    for stack, number in ran.items():
         frames = [schedule.frames[one] for one in schedule.stacks[stack]]
         for inner, outer in pairwise(frames):
             if _HANDLE.search(outer.function) and outer.file.endswith("asyncio/events.py"):
@@ -161,7 +169,7 @@ def coroutine_of(schedule: Schedule, threads: Iterable[int]) -> Code | None:
     if not places:
         return None
     (function, file), number = places.most_common(1)[0]
-    part = number / int(counts.sum())
+    part = number / sum(ran.values())
     if part < _MOSTLY:
         return None
     return Code(function, file, lines[function, file].most_common(1)[0][0], part)
@@ -304,19 +312,17 @@ def asking(schedule: Schedule, threads: Iterable[int]) -> tuple[float, float]:
 
     A loop that tries again until another thread has made room, and gives up in time, does little else.
     """
-    samples = schedule.samples
-    if not samples.size:
+    ran = _stacks_run(schedule, threads)
+    if not ran:
         return 0.0, 0.0
-    mine = np.isin(samples["thread"], list(threads)) & (samples["running"] == 1)
-    stacks, counts = np.unique(samples["stack"][mine], return_counts=True)
     tries = clock = 0
-    for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True):
+    for stack, number in ran.items():
         near = [schedule.frames[one] for one in schedule.stacks[stack][:3]]
         if any(one.module.startswith("[vdso") or _CLOCK.search(one.function) for one in near):
             clock += number
         elif any(_TRIES.search(one.function) or _LOCKS.search(one.function) for one in near):
             tries += number
-    total = max(1, int(counts.sum()))
+    total = max(1, sum(ran.values()))
     return tries / total, clock / total
 
 
@@ -325,15 +331,13 @@ def spin_lock(schedule: Schedule, threads: Iterable[int]) -> Code | None:
 
     None where they hardly do, or where what they spin for is nothing that they take.
     """
-    samples = schedule.samples
-    if not samples.size:
+    ran = _stacks_run(schedule, threads)
+    if not ran:
         return None
-    mine = np.isin(samples["thread"], list(threads)) & (samples["running"] == 1)
-    stacks, counts = np.unique(samples["stack"][mine], return_counts=True)
     places: Counter[tuple[str, str]] = Counter()
     lines: dict[tuple[str, str], Counter[tuple[str, int]]] = {}
     takes: set[tuple[str, str]] = set()
-    for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True):
+    for stack, number in ran.items():
         if not schedule.stacks[stack]:
             continue
         frame = schedule.frames[schedule.stacks[stack][0]]
@@ -351,6 +355,6 @@ def spin_lock(schedule: Schedule, threads: Iterable[int]) -> Code | None:
     if not places:
         return None
     (function, module), number = places.most_common(1)[0]
-    part = number / int(counts.sum())
+    part = number / sum(ran.values())
     file, line = _line_of(lines[function, module], module)
     return Code(function, file, line, part) if part >= _SPUN else None

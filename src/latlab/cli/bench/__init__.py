@@ -6,23 +6,32 @@ from typing import Any
 
 import click
 
-from latlab.cli.kit.lazy import LazyGroup
+from latlab.cli.kit.lazy import LazyGroup, by_name
 
-# Where each subcommand lives, and its help, so that `latlab bench --help` imports none of them.
-SUBCOMMANDS = {
-    "aa": ("bench.ab", "Compare a fixture with itself: how often this host reports a false difference."),
-    "accept": ("bench.compare", "Accept a level that `bench history` calls slower."),
-    "ab": ("bench.ab", "Compare two fixtures or commands in interleaved process pairs."),
-    "compare": (
-        "bench.compare",
-        "Judge results of latlab, pyperf, Google Benchmark, hyperfine, pytest-benchmark.",
-    ),
-    "command": ("bench.run", "Measure a command; the same as `latlab bench -- CMD`."),
-    "history": ("bench.compare", "Find the changes of level in a series of results."),
-    "rev": ("bench.rev", "Compare two revisions: a worktree and a build each, interleaved."),
-    "run": ("bench.run", "Measure the fixtures of a file."),
-    "study": ("bench.study", "Find the conditions under which this machine's times scatter least."),
-}
+# Each module of latlab.cli with its commands and their help: nothing is imported before it is called.
+SUBCOMMANDS = by_name(
+    {
+        "bench.ab": {
+            "aa": "Compare a fixture with itself: how often this host reports a false difference.",
+            "ab": "Compare two fixtures or commands in interleaved process pairs.",
+        },
+        "bench.compare": {
+            "accept": "Accept a level that `bench history` calls slower.",
+            "compare": "Judge results of latlab, pyperf, Google Benchmark, hyperfine, pytest-benchmark.",
+            "history": "Find the changes of level in a series of results.",
+        },
+        "bench.rev": {
+            "rev": "Compare two revisions: a worktree and a build each, interleaved.",
+        },
+        "bench.run": {
+            "command": "Measure a command; the same as `latlab bench -- CMD`.",
+            "run": "Measure the fixtures of a file.",
+        },
+        "bench.study": {
+            "study": "Find the conditions under which this machine's times scatter least.",
+        },
+    }
+)
 
 
 class BenchGroup(LazyGroup):

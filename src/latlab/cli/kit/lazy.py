@@ -12,7 +12,13 @@ import click
 from latlab.cli.kit.numbers import with_numbers
 from latlab.cli.kit.progress import with_verbosity
 
-__all__ = ["LazyGroup", "SuggestingGroup"]
+__all__ = ["LazyGroup", "SuggestingGroup", "by_name"]
+
+
+def by_name(modules: Mapping[str, Mapping[str, str]]) -> dict[str, tuple[str, str]]:
+    """The table of a group, in the order of the names, from its modules' commands and their help."""
+    named = {name: (module, text) for module, texts in modules.items() for name, text in texts.items()}
+    return dict(sorted(named.items()))
 
 
 def _fitted(command: click.Command) -> click.Command:

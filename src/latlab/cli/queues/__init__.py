@@ -4,28 +4,45 @@ from __future__ import annotations
 
 import click
 
-from latlab.cli.kit.lazy import LazyGroup
+from latlab.cli.kit.lazy import LazyGroup, by_name
 
-# Each subcommand's module in latlab.cli, and its help: nothing is imported before it is called.
-SUBCOMMANDS = {
-    "analyse": ("queues.analyse", "Name the bottleneck of a recorded application."),
-    "compare": ("queues.report", "Compare two recordings."),
-    "report": ("queues.report", "Write an HTML page of a recording, with its plots."),
-    "tail": ("queues.tail", "Show the slowest traced events: where each waited, and for what."),
-    "model": ("queues.model", "Fit a queueing model to a recording."),
-    "simulate": ("queues.model", "Forecast throughput and waiting times from a model."),
-    "export": ("queues.export", "Write a recording for another tool: CSV, gnuplot, Perfetto, Graphviz …"),
-    "list": ("queues.observe", "List applications that publish counters, live or dead."),
-    "overhead": (
-        "queues.overhead",
-        "Measure what observing costs: the demo pipeline unobserved and observed.",
-    ),
-    "record": ("queues.observe", "Record an application's queues from outside."),
-    "serve": ("queues.live", "Serve an application's queues to Prometheus."),
-    "top": ("queues.live", "Show an application's stages and queues live, with what limits it."),
-    "verify": ("queues.verify", "Check samples against event traces."),
-    "watch": ("queues.live", "Stream what an application's queues do now."),
-}
+# Each module of latlab.cli with its commands and their help: nothing is imported before it is called.
+SUBCOMMANDS = by_name(
+    {
+        "queues.analyse": {
+            "analyse": "Name the bottleneck of a recorded application.",
+        },
+        "queues.export": {
+            "export": "Write a recording for another tool: CSV, gnuplot, Perfetto, Graphviz …",
+        },
+        "queues.live": {
+            "serve": "Serve an application's queues to Prometheus.",
+            "top": "Show an application's stages and queues live, with what limits it.",
+            "watch": "Stream what an application's queues do now.",
+        },
+        "queues.model": {
+            "model": "Fit a queueing model to a recording.",
+            "simulate": "Forecast throughput and waiting times from a model.",
+        },
+        "queues.observe": {
+            "list": "List applications that publish counters, live or dead.",
+            "record": "Record an application's queues from outside.",
+        },
+        "queues.overhead": {
+            "overhead": "Measure what observing costs: the demo pipeline unobserved and observed.",
+        },
+        "queues.report": {
+            "compare": "Compare two recordings.",
+            "report": "Write an HTML page of a recording, with its plots.",
+        },
+        "queues.tail": {
+            "tail": "Show the slowest traced events: where each waited, and for what.",
+        },
+        "queues.verify": {
+            "verify": "Check samples against event traces.",
+        },
+    }
+)
 
 
 @click.group(cls=LazyGroup, subcommands=SUBCOMMANDS)

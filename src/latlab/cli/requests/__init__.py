@@ -6,17 +6,21 @@ from typing import Any
 
 import click
 
-from latlab.cli.kit.lazy import LazyGroup
+from latlab.cli.kit.lazy import LazyGroup, by_name
 
-SUBCOMMANDS = {
-    "record": (
-        "requests.record",
-        "Observe a server's requests, and say where the slow ones spend their time.",
-    ),
-    "compare": ("requests.record", "Judge recordings after a change against those before it."),
-    "top": ("requests.top", "Show a running server's requests live."),
-    "show": ("requests.record", "Print a recording of requests again."),
-}
+# Each module of latlab.cli with its commands and their help: nothing is imported before it is called.
+SUBCOMMANDS = by_name(
+    {
+        "requests.record": {
+            "compare": "Judge recordings after a change against those before it.",
+            "record": "Observe a server's requests, and say where the slow ones spend their time.",
+            "show": "Print a recording of requests again.",
+        },
+        "requests.top": {
+            "top": "Show a running server's requests live.",
+        },
+    }
+)
 
 
 @click.group(cls=LazyGroup, subcommands=SUBCOMMANDS)
