@@ -32,20 +32,14 @@ class System:
     part: str
 
 
-SYSTEMS = (
-    System("systems", "line_cpus", "middle"),
-    System("systems", "line_cpus", "last"),
-    System("systems", "line_middle", "middle"),
-    System("systems", "line_last", "last"),
-    System("systems", "rounds", "slow"),
-    System("systems", "crowd", "big"),
-    System("systems", "crowd", "small"),
-    System("systems", "asking", "server"),
-    System("systems", "pipes", "middle"),
-    System("waits", "uneven", "left"),
-    System("waits", "semaphores", "eater"),
-    System("waits", "gather", "maker"),
-)
+EDITED = {
+    "systems": (
+        ("line_cpus", "middle"), ("line_cpus", "last"), ("line_middle", "middle"), ("line_last", "last"),
+        ("rounds", "slow"), ("crowd", "big"), ("crowd", "small"), ("asking", "server"), ("pipes", "middle"),
+    ),
+    "waits": (("uneven", "left"), ("semaphores", "eater"), ("gather", "maker")),
+}  # fmt: skip
+SYSTEMS = tuple(System(program, name, part) for program, parts in EDITED.items() for name, part in parts)
 
 
 def seconds_of(command: list[str]) -> float:

@@ -2,8 +2,9 @@
 import itertools
 import queue
 import random
-import threading
 import time
+
+from together import run
 
 calls = queue.PriorityQueue(40)
 crews = queue.LifoQueue(40)
@@ -29,6 +30,4 @@ def drive():
         time.sleep(0.0015)
 
 
-for f in (telephone, dispatch, drive):
-    threading.Thread(target=f, daemon=True).start()
-time.sleep(4)
+run(telephone, dispatch, drive)

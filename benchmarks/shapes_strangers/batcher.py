@@ -3,6 +3,8 @@ import queue
 import threading
 import time
 
+from together import start
+
 lines, rows = queue.Queue(500), queue.Queue(500)
 stop = threading.Event()
 
@@ -28,8 +30,7 @@ def batch_loop():
             last = time.monotonic()
 
 
-for f in (parse_loop, batch_loop):
-    threading.Thread(target=f, daemon=True).start()
+start(parse_loop, batch_loop)
 end = time.time() + 4
 while time.time() < end:
     lines.put("a,b")

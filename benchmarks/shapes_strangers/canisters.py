@@ -1,7 +1,8 @@
 # limits: clean
 import queue
-import threading
 import time
+
+from together import run
 
 empties = queue.Queue(6)
 filled = queue.Queue(6)
@@ -11,26 +12,21 @@ for number in range(6):
 
 
 def fill():
-    while True:
-        canister = empties.get()
+    for canister in iter(empties.get, None):
         time.sleep(0.001)
         filled.put(canister)
 
 
 def pour():
-    while True:
-        canister = filled.get()
+    for canister in iter(filled.get, None):
         time.sleep(0.0015)
         dirty.put(canister)
 
 
 def clean():
-    while True:
-        canister = dirty.get()
+    for canister in iter(dirty.get, None):
         time.sleep(0.006)
         empties.put(canister)
 
 
-for step in (fill, pour, clean):
-    threading.Thread(target=step, daemon=True).start()
-time.sleep(4)
+run(fill, pour, clean)

@@ -1,16 +1,16 @@
 # limits: parse
 import json
 import queue
-import threading
 import time
+
+from together import start
 
 doc = json.dumps({"a": list(range(400)), "b": {str(i): i for i in range(200)}})
 q, r = queue.Queue(50), queue.Queue(50)
 
 
 def parse():
-    while True:
-        d = q.get()
+    for d in iter(q.get, None):
         for _ in range(60):
             x = json.loads(d)
         r.put(x)
@@ -22,8 +22,7 @@ def store():
         time.sleep(0.0003)
 
 
-for f in (parse, store):
-    threading.Thread(target=f, daemon=True).start()
+start(parse, store)
 end = time.time() + 4
 while time.time() < end:
     q.put(doc)

@@ -1,7 +1,8 @@
 # limits: burst
 import queue
-import threading
 import time
+
+from together import run
 
 requests, confirmed = queue.Queue(50), queue.Queue(40)
 
@@ -17,8 +18,7 @@ def on_sale():
 
 
 def reserve():
-    while True:
-        seat = requests.get()
+    for seat in iter(requests.get, None):
         time.sleep(0.0008)
         confirmed.put(seat)
 
@@ -28,6 +28,4 @@ def notify():
         confirmed.get()
 
 
-for f in (on_sale, reserve, notify):
-    threading.Thread(target=f, daemon=True).start()
-time.sleep(5)
+run(on_sale, reserve, notify, seconds=5)

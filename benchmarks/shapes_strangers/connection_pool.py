@@ -23,8 +23,7 @@ jobs, answers = queue.Queue(30), queue.Queue(30)
 
 
 def handler():
-    while True:
-        j = jobs.get()
+    for j in iter(jobs.get, None):
         pool.query()
         time.sleep(0.001)
         answers.put(j)

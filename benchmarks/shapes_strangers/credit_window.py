@@ -1,4 +1,5 @@
 # limits: ^stage: serve$
+import itertools
 import queue
 import threading
 import time
@@ -9,17 +10,14 @@ credit = threading.Semaphore(WINDOW)
 
 
 def client():
-    n = 0
-    while True:
+    for n in itertools.count():
         credit.acquire()
         time.sleep(0.0005)
         requests.put(n)
-        n += 1
 
 
 def serve():
-    while True:
-        n = requests.get()
+    for n in iter(requests.get, None):
         time.sleep(0.003)
         replies.put(n)
 

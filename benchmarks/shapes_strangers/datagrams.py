@@ -1,8 +1,9 @@
 # limits: receive
 import queue
 import socket
-import threading
 import time
+
+from together import start
 
 rx = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 rx.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
@@ -24,8 +25,7 @@ def book():
         time.sleep(0.0003)
 
 
-for f in (receive, book):
-    threading.Thread(target=f, daemon=True).start()
+start(receive, book)
 tx = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 end = time.time() + 4
 while time.time() < end:

@@ -11,8 +11,7 @@ def mk(i):
     rng = random.Random(i + 77)
 
     def run():
-        while True:
-            x = qs[i].get()
+        for x in iter(qs[i].get, None):
             time.sleep(rng.lognormvariate(-6.6, 0.4))
             if i < 2:
                 qs[i + 1].put(x)

@@ -9,8 +9,7 @@ def pump(q):
 
 
 def filter_stage(q, r):
-    while True:
-        x = q.get()
+    for x in iter(q.get, None):
         time.sleep(0.002)
         r.put(x)
 
@@ -23,11 +22,8 @@ def sink(r):
 
 if __name__ == "__main__":
     q, r = mp.Queue(16), mp.Queue(16)
-    ps = [
-        mp.Process(target=pump, args=(q,), daemon=True),
-        mp.Process(target=filter_stage, args=(q, r), daemon=True),
-        mp.Process(target=sink, args=(r,), daemon=True),
-    ]
+    steps = ((pump, (q,)), (filter_stage, (q, r)), (sink, (r,)))
+    ps = [mp.Process(target=step, args=ends, daemon=True) for step, ends in steps]
     [p.start() for p in ps]
     time.sleep(4)
     [p.terminate() for p in ps]

@@ -11,15 +11,13 @@ def scan(rolls):
 
 
 def develop(rolls, negatives):
-    while True:
-        frame = rolls.get()
+    for frame in iter(rolls.get, None):
         time.sleep(0.004)
         negatives.put(frame)
 
 
 def enlarge(negatives, prints):
-    while True:
-        frame = negatives.get()
+    for frame in iter(negatives.get, None):
         time.sleep(0.0015)
         prints.put(frame)
 

@@ -1,14 +1,14 @@
 # limits: flusher
 import queue
-import threading
 import time
+
+from together import start
 
 lines, records = queue.Queue(200), queue.Queue(200)
 
 
 def parse():
-    while True:
-        x = lines.get()
+    for x in iter(lines.get, None):
         time.sleep(0.0008)
         records.put(x)
 
@@ -22,8 +22,7 @@ def flusher():
             batch = []
 
 
-for f in (parse, flusher):
-    threading.Thread(target=f, daemon=True).start()
+start(parse, flusher)
 end = time.time() + 4
 while time.time() < end:
     lines.put("GET /")

@@ -1,7 +1,8 @@
 # limits: checksum|GIL|lock
 import queue
-import threading
 import time
+
+from together import start
 
 qs = [queue.Queue(16) for _ in range(4)]
 
@@ -34,8 +35,7 @@ def write():
         work(1000)
 
 
-for f in (tokenize, checksum, render, write):
-    threading.Thread(target=f, daemon=True).start()
+start(tokenize, checksum, render, write)
 end = time.time() + 4
 while time.time() < end:
     qs[0].put(1)

@@ -16,15 +16,13 @@ def read():
 
 
 def frame():
-    while True:
-        d = a.get()
+    for d in iter(a.get, None):
         time.sleep(0.001)
         b.put(d)
 
 
 def compress():
-    while True:
-        d = b.get()
+    for d in iter(b.get, None):
         c.put(zlib.compress(d, 9))
         c.join()
 

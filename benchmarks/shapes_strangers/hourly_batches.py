@@ -1,14 +1,14 @@
 # limits: none|timer
 import queue
-import threading
 import time
+
+from together import start
 
 inbox, outbox = queue.Queue(1000), queue.Queue(1000)
 
 
 def transform():
-    while True:
-        r = inbox.get()
+    for r in iter(inbox.get, None):
         time.sleep(0.0006)
         outbox.put(r)
 
@@ -19,8 +19,7 @@ def load():
         time.sleep(0.0004)
 
 
-for f in (transform, load):
-    threading.Thread(target=f, daemon=True).start()
+start(transform, load)
 end = time.time() + 4
 while time.time() < end:
     for i in range(300):

@@ -4,8 +4,7 @@ import time
 
 
 def work(todo, done):
-    while True:
-        n = todo.get()
+    for n in iter(todo.get, None):
         time.sleep(0.004)
         done.put(n)
         todo.task_done()
@@ -13,8 +12,7 @@ def work(todo, done):
 
 def aggregate(done):
     seen = {}
-    while True:
-        n = done.get()
+    for n in iter(done.get, None):
         seen[n] = seen.get(n, 0) + 1
         time.sleep(0.003)
 

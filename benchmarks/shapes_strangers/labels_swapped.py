@@ -1,7 +1,8 @@
 # limits: hidden convert
 import queue
-import threading
 import time
+
+from together import run
 
 from latlab.queues import instrument
 
@@ -17,15 +18,13 @@ def read():
 
 
 def convert():
-    while True:
-        x = a.get()
+    for x in iter(a.get, None):
         time.sleep(0.003)
         b.put(x)
 
 
 def write():
-    while True:
-        x = b.get()
+    for x in iter(b.get, None):
         time.sleep(0.001)
         c.put(x)
 
@@ -36,6 +35,4 @@ def sync():
         time.sleep(0.001)
 
 
-for f in (read, convert, write, sync):
-    threading.Thread(target=f, daemon=True).start()
-time.sleep(4)
+run(read, convert, write, sync)

@@ -16,8 +16,7 @@ def collect():
 
 def sort_letters():
     kinds = itertools.cycle(["inland", "overseas", "local"])
-    while True:
-        letter = incoming.get()
+    for letter in iter(incoming.get, None):
         trays[next(kinds)].put(letter)
 
 

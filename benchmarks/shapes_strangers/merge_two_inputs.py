@@ -1,7 +1,10 @@
 # limits: decode_right
+import itertools
 import queue
 import threading
 import time
+
+from together import run
 
 raw_l, raw_r = queue.Queue(20), queue.Queue(20)
 left, right = queue.Queue(20), queue.Queue(20)
@@ -14,23 +17,19 @@ class Feed(threading.Thread):
         self.q = q
 
     def run(self):
-        k = 0
-        while True:
+        for k in itertools.count():
             self.q.put(k)
-            k += 1
             time.sleep(0.0002)
 
 
 def decode_left():
-    while True:
-        x = raw_l.get()
+    for x in iter(raw_l.get, None):
         time.sleep(0.001)
         left.put(x)
 
 
 def decode_right():
-    while True:
-        x = raw_r.get()
+    for x in iter(raw_r.get, None):
         time.sleep(0.004)
         right.put(x)
 
@@ -50,6 +49,4 @@ def store():
 
 Feed(raw_l).start()
 Feed(raw_r).start()
-for f in (decode_left, decode_right, merge, store):
-    threading.Thread(target=f, daemon=True).start()
-time.sleep(4)
+run(decode_left, decode_right, merge, store)

@@ -4,6 +4,8 @@ import queue
 import threading
 import time
 
+from together import run
+
 from latlab.queues import instrument
 
 first = instrument(queue.Queue(32), name="first", source="ingest", drain="clean")
@@ -38,8 +40,7 @@ def ingest():
 
 
 def clean():
-    while True:
-        x = first.get()
+    for x in iter(first.get, None):
         time.sleep(0.001)
         middle.push(x)
 
@@ -57,6 +58,4 @@ def emit():
         time.sleep(0.0005)
 
 
-for f in (ingest, clean, score, emit):
-    threading.Thread(target=f, daemon=True).start()
-time.sleep(4)
+run(ingest, clean, score, emit)

@@ -1,7 +1,8 @@
 # limits: geocode|enrich
 import queue
-import threading
 import time
+
+from together import start
 
 t0 = time.time()
 
@@ -27,7 +28,6 @@ def enrich():
         time.sleep(cost(False))
 
 
-for f in (geocode, enrich):
-    threading.Thread(target=f, daemon=True).start()
+start(geocode, enrich)
 while time.time() - t0 < 4.4:
     a.put(1)

@@ -3,6 +3,8 @@ import collections
 import threading
 import time
 
+from together import run
+
 
 class Buffer:
     def __init__(self, n):
@@ -49,7 +51,5 @@ def consumer():
         time.sleep(0.003)
 
 
-for f in (producer, filterer, consumer):
-    threading.Thread(target=f, daemon=True).start()
-time.sleep(4)
+run(producer, filterer, consumer)
 stop = True

@@ -1,8 +1,8 @@
 # limits: scan
 import hashlib
 import queue
-import threading
-import time
+
+from together import run
 
 found, hashed = queue.Queue(50), queue.Queue(50)
 PAGE = b"0" * 4096
@@ -17,8 +17,7 @@ def scan():
 
 
 def hash_():
-    while True:
-        x = found.get()
+    for x in iter(found.get, None):
         hashlib.sha1(PAGE).digest()
         hashed.put(x)
 
@@ -28,6 +27,4 @@ def report():
         hashed.get()
 
 
-for f in (scan, hash_, report):
-    threading.Thread(target=f, daemon=True).start()
-time.sleep(4)
+run(scan, hash_, report)

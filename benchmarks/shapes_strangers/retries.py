@@ -1,16 +1,16 @@
 # limits: fetch
 import queue
 import random
-import threading
 import time
+
+from together import start
 
 todo, pages = queue.Queue(), queue.Queue(50)
 rng = random.Random(3)
 
 
 def fetch():
-    while True:
-        u = todo.get()
+    for u in iter(todo.get, None):
         time.sleep(0.003)
         if rng.random() < 0.2:
             todo.put(u)
@@ -24,8 +24,7 @@ def parse():
         time.sleep(0.001)
 
 
-for f in (fetch, parse):
-    threading.Thread(target=f, daemon=True).start()
+start(fetch, parse)
 end = time.time() + 4
 while time.time() < end:
     if todo.qsize() < 100:

@@ -1,29 +1,27 @@
 # limits: unnamed
+import itertools
 import queue
-import threading
 import time
+
+from together import run
 
 catches, drives, finishes = (queue.Queue(16) for _ in range(3))
 
 
 def stroke():
-    n = 0
-    while True:
+    for n in itertools.count():
         time.sleep(0.003)
         catches.put(n)
-        n += 1
 
 
 def engine_room():
-    while True:
-        n = catches.get()
+    for n in iter(catches.get, None):
         time.sleep(0.003)
         drives.put(n)
 
 
 def bow_pair():
-    while True:
-        n = drives.get()
+    for n in iter(drives.get, None):
         time.sleep(0.003)
         finishes.put(n)
 
@@ -34,6 +32,4 @@ def cox():
         time.sleep(0.003)
 
 
-for seat in (stroke, engine_room, bow_pair, cox):
-    threading.Thread(target=seat, daemon=True).start()
-time.sleep(5)
+run(stroke, engine_room, bow_pair, cox, seconds=5)

@@ -1,8 +1,9 @@
 # limits: none|timer
 import queue
 import random
-import threading
 import time
+
+from together import run
 
 readings, alarms = queue.Queue(100), queue.Queue(100)
 rng = random.Random(5)
@@ -31,6 +32,4 @@ def notify():
         time.sleep(0.002)
 
 
-for f in (sensor, check, notify):
-    threading.Thread(target=f, daemon=True).start()
-time.sleep(4)
+run(sensor, check, notify)

@@ -35,8 +35,7 @@ def read_pages():
 
 
 def correct():
-    while True:
-        page = pages.get()
+    for page in iter(pages.get, None):
         fixed.put([min(LEXICON, key=lambda w: edits(w, word)) for word in page])
 
 

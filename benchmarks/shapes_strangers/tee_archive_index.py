@@ -1,15 +1,15 @@
 # limits: index
 import queue
-import threading
 import time
+
+from together import start
 
 incoming = queue.Queue(64)
 to_archive, to_index = queue.Queue(64), queue.Queue(64)
 
 
 def tee():
-    while True:
-        m = incoming.get()
+    for m in iter(incoming.get, None):
         to_archive.put(m)
         to_index.put(m)
 
@@ -29,8 +29,7 @@ def index():
         time.sleep(0.0025)
 
 
-for f in (tee, archive, index):
-    threading.Thread(target=f, daemon=True).start()
+start(tee, archive, index)
 end = time.time() + 4
 while time.time() < end:
     incoming.put("m")

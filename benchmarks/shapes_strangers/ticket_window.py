@@ -1,7 +1,8 @@
 # limits: broker
 import queue
-import threading
 import time
+
+from together import run
 
 WINDOW = 8
 to_broker = queue.Queue(32)
@@ -19,8 +20,7 @@ def buyer():
 
 
 def broker():
-    while True:
-        order = to_broker.get()
+    for order in iter(to_broker.get, None):
         time.sleep(0.003)
         to_ledger.put(order)
 
@@ -34,6 +34,4 @@ def ledger():
 
 for _ in range(WINDOW):
     tokens.put(1)
-for work in (buyer, broker, ledger):
-    threading.Thread(target=work, daemon=True).start()
-time.sleep(4)
+run(buyer, broker, ledger)

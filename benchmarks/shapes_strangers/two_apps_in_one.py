@@ -1,7 +1,8 @@
 # limits: lines resize, bill
 import queue
-import threading
 import time
+
+from together import run
 
 shots, thumbs = queue.Queue(16), queue.Queue(16)
 orders, bills = queue.Queue(50), queue.Queue(50)
@@ -14,8 +15,7 @@ def camera():
 
 
 def resize():
-    while True:
-        x = shots.get()
+    for x in iter(shots.get, None):
         time.sleep(0.006)
         thumbs.put(x)
 
@@ -33,8 +33,7 @@ def shop():
 
 
 def bill():
-    while True:
-        o = orders.get()
+    for o in iter(orders.get, None):
         time.sleep(0.002)
         bills.put(o)
 
@@ -45,6 +44,4 @@ def mail():
         time.sleep(0.0006)
 
 
-for f in (camera, resize, publish, shop, bill, mail):
-    threading.Thread(target=f, daemon=True).start()
-time.sleep(4)
+run(camera, resize, publish, shop, bill, mail)

@@ -1,4 +1,5 @@
 # limits: lines fry, stamp
+import itertools
 import queue
 import threading
 import time
@@ -9,14 +10,11 @@ letters, stamped = queue.Queue(10), queue.Queue(10)
 
 def cook_line():
     def take_order():
-        n = 0
-        while True:
+        for n in itertools.count():
             orders.put(n)
-            n += 1
 
     def fry():
-        while True:
-            dish = orders.get()
+        for dish in iter(orders.get, None):
             time.sleep(0.004)
             plated.put(dish)
 
@@ -30,14 +28,11 @@ def cook_line():
 
 def post_line():
     def queue_up():
-        n = 0
-        while True:
+        for n in itertools.count():
             letters.put(n)
-            n += 1
 
     def stamp():
-        while True:
-            letter = letters.get()
+        for letter in iter(letters.get, None):
             time.sleep(0.007)
             stamped.put(letter)
 

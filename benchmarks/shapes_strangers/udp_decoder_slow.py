@@ -1,8 +1,9 @@
 # limits: decode
 import queue
 import socket
-import threading
 import time
+
+from together import start
 
 rx = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 rx.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16384)
@@ -16,8 +17,7 @@ def listen():
 
 
 def decode():
-    while True:
-        p = packets.get()
+    for p in iter(packets.get, None):
         time.sleep(0.003)
         quotes.put(p)
 
@@ -28,8 +28,7 @@ def apply():
         time.sleep(0.0002)
 
 
-for f in (listen, decode, apply):
-    threading.Thread(target=f, daemon=True).start()
+start(listen, decode, apply)
 tx = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 end = time.time() + 4
 while time.time() < end:

@@ -3,6 +3,8 @@ import queue
 import threading
 import time
 
+from together import run
+
 events, rows = queue.Queue(100), queue.Queue(100)
 
 
@@ -30,6 +32,4 @@ def listen():
 
 
 threading.excepthook = lambda a: None
-for f in (enrich, insert, listen):
-    threading.Thread(target=f, daemon=True).start()
-time.sleep(4)
+run(enrich, insert, listen)

@@ -70,8 +70,8 @@ inline const char* to_text(ReadState state) noexcept {
 // [fill_low(), fill_high()]: what was out before is out, and what is out after may have been.
 struct QueueCounts {
   std::uint64_t in = 0;
-  std::uint64_t out_low = 0;
-  std::uint64_t out_high = 0;
+  std::uint64_t out_low = 0;   // read before `in`
+  std::uint64_t out_high = 0;  // read after it
   std::uint64_t dropped = 0;
   std::uint64_t blocked = 0;
   std::uint64_t empty = 0;
@@ -98,11 +98,14 @@ inline QueueCounts read_counts(const ProducerLine& producer, const ConsumerLine&
   return counts;
 }
 
-struct QueueView {
+struct SlotView {
   std::uint32_t slot = 0;
   std::uint32_t version = 0;
   std::uint32_t generation = 0;
   SlotState state = SlotState::free;
+};
+
+struct QueueView : SlotView {
   QueueKind kind = QueueKind::bounded;
   std::uint64_t capacity = 0;
   std::uint64_t identity = 0;
@@ -114,11 +117,7 @@ struct QueueView {
   std::uint32_t consumer_tid = 0;
 };
 
-struct StageView {
-  std::uint32_t slot = 0;
-  std::uint32_t version = 0;
-  std::uint32_t generation = 0;
-  SlotState state = SlotState::free;
+struct StageView : SlotView {
   WaitPolicy wait = WaitPolicy::unknown;
   std::uint32_t tid = 0;
   std::int32_t cpu = -1;

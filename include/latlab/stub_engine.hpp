@@ -49,7 +49,7 @@ static_assert(sizeof(CallTime) == 16);
 struct TimesHead {
   std::uint32_t thread = 0;
   std::uint32_t zero = 0;
-  std::uint64_t count = 0;
+  std::uint64_t count = 0;  // of the rows that follow
   std::int64_t first_ns = 0;
   std::int64_t last_ns = 0;
   std::int64_t lost_ns = 0;

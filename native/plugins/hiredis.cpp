@@ -30,13 +30,8 @@
 
 namespace {
 
-using latlab::hiredis::Connection;
-using latlab::hiredis::Kind;
-using latlab::hiredis::Options;
-using latlab::hiredis::Reply;
-using latlab::hiredis::Server;
-using latlab::hiredis::Words;
 namespace redis = latlab::hiredis;
+using redis::Connection, redis::Kind, redis::Options, redis::Reply, redis::Server, redis::Words;
 
 constexpr int kWaitMs = 100;  // at most, by messaging_plugin.h
 constexpr timeval kLongest{0, kWaitMs * 1000L};

@@ -44,14 +44,8 @@ def test_a_shield_moves_tasks_into_a_cpuset_and_back(tmp_path: Path) -> None:
 
 
 def test_a_shield_of_version_2_confines_the_other_groups_and_frees_them(tmp_path: Path) -> None:
-    root = with_groups(
-        tmp_path,
-        {
-            "cgroup.controllers": "cpuset cpu\n",
-            "system.slice.test/cpuset.cpus": "\n",
-            "user.slice.test/cpuset.cpus": "0-2\n",
-        },
-    )
+    slices = {"system.slice.test/cpuset.cpus": "\n", "user.slice.test/cpuset.cpus": "0-2\n"}
+    root = with_groups(tmp_path, {"cgroup.controllers": "cpuset cpu\n"} | slices)
     with shielded([3], root=root) as shield:
         assert (shield.version, shield.moved) == (2, 2)
         assert (root / "sys/fs/cgroup/user.slice.test/cpuset.cpus").read_text() == "0,1,2"
@@ -73,15 +67,8 @@ def proc(root: Path, pid: int, parent: int, allowed: str, *, flags: int = 0) -> 
 def test_a_shield_leaves_out_this_process_and_what_it_was_started_from(tmp_path: Path) -> None:
     me, shell, other, kernel, elsewhere = os.getpid(), 900_001, 900_002, 900_003, 900_004
     tasks = "\n".join(map(str, (1, me, shell, other, kernel)))
-    root = tree(
-        tmp_path,
-        {
-            f"{CPU}/online": "0-3\n",
-            "sys/fs/cgroup/cpuset/cpuset.cpus": "0-3\n",
-            "sys/fs/cgroup/cpuset/cpuset.mems": "0\n",
-            "sys/fs/cgroup/cpuset/tasks": tasks + "\n",
-        },
-    )
+    whole = {"cpuset.cpus": "0-3\n", "cpuset.mems": "0\n", "tasks": tasks + "\n"}
+    root = with_groups(tmp_path, {f"cpuset/{name}": text for name, text in whole.items()})
     proc(root, me, shell, "0-3")
     proc(root, shell, 1, "0-3")
     proc(root, 1, 0, "0-3")
@@ -127,15 +114,8 @@ def test_groups_beside_ours_are_confined_from_the_inside_out_and_our_own_is_not(
 
 def test_version_2_gets_its_controller_for_the_time_of_the_shield(tmp_path: Path) -> None:
     control = "sys/fs/cgroup/cgroup.subtree_control"
-    root = tree(
-        tmp_path,
-        {
-            f"{CPU}/online": "0-3\n",
-            "sys/fs/cgroup/cgroup.controllers": "cpuset cpu\n",
-            control: "cpu\n",
-            "sys/fs/cgroup/user.slice/cpuset.cpus": "\n",
-        },
-    )
+    groups = {"cgroup.controllers": "cpuset cpu\n", "user.slice/cpuset.cpus": "\n"}
+    root = with_groups(tmp_path, groups | {"cgroup.subtree_control": "cpu\n"})
     with shielded([3], root=root):
         assert (root / control).read_text() == "+cpuset"
     assert (root / control).read_text() == "-cpuset"

@@ -17,9 +17,9 @@ def test_a_thread_that_has_no_cpu_half_of_the_time_is_limited_by_the_neighbour()
     made = Made()
     made.without_cpu(made.thread("app"), 5)
     made.foreign += [(0, (at + 5) * MS, (at + 10) * MS, 9) for at in range(0, 1000, 10)]
-    limit = found_in(made).limit
-    assert limit.kind is LimitKind.CPU
-    assert "neighbour" in limit.name
+    kind, name = named_in(made)
+    assert kind is LimitKind.CPU
+    assert "neighbour" in name
 
 
 def test_more_threads_than_cpus_are_limited_by_the_cpus() -> None:

@@ -36,8 +36,8 @@ class CacheStub {
 };
 
 struct MemoryStep {
-  std::int64_t at_ns = 0;  // after the start of the plan
-  std::int64_t heap_bytes = 0;
+  std::int64_t at_ns = 0;       // after the start of the plan
+  std::int64_t heap_bytes = 0;  // that are held from then on
   std::int64_t stack_bytes = 0;
 };
 

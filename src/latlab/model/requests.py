@@ -230,7 +230,7 @@ class QuantileForecast:
     name: str
     seen_ns: int
     unchanged_ns: int
-    ns: int = 0
+    ns: int = 0  # as its interval: where it is withheld
     low_ns: int = 0
     high_ns: int = 0
     withheld: str = ""

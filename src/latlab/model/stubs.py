@@ -374,7 +374,7 @@ class StudyResult:
     """What making one component faster would buy.
 
     Attributes:
-        component_class: "total" (every part of it pays), "limited" (until t_limit) or "none".
+        component_class: as of a `SpeedupForecast`.
         t_cus_ns: time of the component that is made shorter, in one run of the system, all calls.
         faster: which time that is: its "work", its "wait" or "both".
         t_limit: speedup beyond which nothing is gained; None where there is no such knee.

@@ -55,12 +55,9 @@ def generate(seed: int, messages: int, symbols: int, output: Path, as_json: bool
 @click.option("--burst", help="B:US: B messages every US microseconds.")
 @click.option("--speed", type=ABOVE_ZERO, help="Keep the feed's own timing, this many times faster.")
 @click.option(
-    "--loss",
-    type=Share(zero=True),
-    default=0.0,
-    show_default=False,
+    "--loss", type=Share(zero=True), default=0.0, show_default=False,
     help="Share of messages dropped on purpose.",
-)
+)  # fmt: skip
 @click.option("--seed", default=0, show_default=False, help="Seed of the losses.")
 @click.option("--messages", type=click.IntRange(min=1), help="Stop after this number of messages.")
 @JSON

@@ -50,12 +50,9 @@ def model_(run: Path, exclude: tuple[str, ...], output: Path | None, as_json: bo
     "--capacity", "capacities", multiple=True, metavar="QUEUE=N", help="Set the capacity; 0 for none."
 )
 @click.option(
-    "--events",
-    type=click.IntRange(min=100),
-    default=20_000,
-    show_default=False,
+    "--events", type=click.IntRange(min=100), default=20_000, show_default=False,
     help="Number of events to simulate [default: 20,000].",
-)
+)  # fmt: skip
 @click.option("--seed", type=int, default=1, help="Seed of the simulation.")
 @JSON
 def simulate_(

@@ -27,12 +27,9 @@ if TYPE_CHECKING:
 )
 @click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave this queue of RUN out; repeatable.")
 @click.option(
-    "--control-events",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=False,
+    "--control-events", type=click.IntRange(min=0), default=0, show_default=False,
     help="Events that are counted but never traced: subtracted in the sums.",
-)
+)  # fmt: skip
 @JSON
 def verify_(
     run: Path | None,

@@ -18,12 +18,9 @@ from latlab.reports.json import dumps
 @click.option("--merge", default=20.0, help="Blocked slices below this many us become runs.")
 @click.option("--faults", is_flag=True, help="Record every page fault (about 1 us each).")
 @click.option(
-    "--linger",
-    type=Seconds(zero=True),
-    default=0.0,
-    show_default=False,
+    "--linger", type=Seconds(zero=True), default=0.0, show_default=False,
     help="Seconds for which processes that outlive COMMAND are followed.",
-)
+)  # fmt: skip
 @click.option(
     "--perf", "--perf-script", "perf_script", type=click.Path(path_type=Path),
     help="Read this file of `perf sched record`, or `perf script`'s text of it, instead.",

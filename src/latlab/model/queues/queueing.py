@@ -87,7 +87,7 @@ class ModelQueue:
     name: str
     source: str
     drain: str
-    capacity: int = 0
+    capacity: int = 0  # unbounded
     share: float = 1.0
     initial: int = 0
 
