@@ -72,10 +72,12 @@ def test_the_contract_for_machines_holds() -> None:
     assert sum(hump["weight"] for hump in document["humps"]) == pytest.approx(1.0)
 
 
+@pytest.mark.side_by_side
 def test_without_a_rate_there_is_no_intended_latency() -> None:
     assert run("--transport", "shm", "--messages", "1000")["intended_latency_ns"] is None
 
 
+@pytest.mark.side_by_side
 def test_planted_faults_are_counted_as_what_they_are() -> None:
     faults = ["--fault", "drop=100", "--fault", "repeat=250", "--fault", "swap=70", "--fault", "damage=333"]
     document = run("--transport", "unix", "--messages", "1000", "--warmup", "0", *faults)
@@ -88,6 +90,7 @@ def test_planted_faults_are_counted_as_what_they_are() -> None:
     assert document["reordered"] == len(swapped - dropped)
 
 
+@pytest.mark.side_by_side
 def test_a_recording_keeps_every_message_and_reads_back_the_same(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     document = run("--transport", "pipe", "--messages", "3000", "-o", str(folder))
@@ -134,12 +137,14 @@ def test_a_run_beside_programs_that_take_every_cpu_is_not_trustworthy() -> None:
     assert "other processes used" in done.stderr
 
 
+@pytest.mark.side_by_side
 def test_a_window_as_long_as_the_run_is_a_note_and_not_an_error() -> None:
     document = run("--transport", "pipe", "--messages", "50", "--window", "50")
     assert document["sending_throughput"]["windows_messages_per_s"] is None
     assert any("overheads are undefined" in note for note in document["notes"])
 
 
+@pytest.mark.side_by_side
 def test_the_list_of_transports_says_what_each_one_needs() -> None:
     done = latlab("transports", "--json")
     found = {t["name"]: t for t in json.loads(done.stdout)["transports"]}
@@ -147,6 +152,7 @@ def test_the_list_of_transports_says_what_each_one_needs() -> None:
     assert all((t["needs"] is None) == t["available"] for t in found.values())
 
 
+@pytest.mark.side_by_side
 def test_the_text_names_what_was_measured() -> None:
     done = latlab("run", "--transport", "unix", "--messages", "500", "--rate", "5000")
     assert done.returncode in (0, 3)
@@ -160,6 +166,7 @@ def test_the_text_names_what_was_measured() -> None:
         assert part in done.stdout
 
 
+@pytest.mark.side_by_side
 def test_a_sweep_gives_one_point_for_each_combination(tmp_path: Path) -> None:
     done = latlab(
         "run", "--transport", "unix", "--messages", "300", "--sweep", "size=1,100,1k", "--sweep", "batch=1,8",
@@ -172,6 +179,7 @@ def test_a_sweep_gives_one_point_for_each_combination(tmp_path: Path) -> None:
     assert len(list((tmp_path / "sweep").iterdir())) == 6
 
 
+@pytest.mark.side_by_side
 def test_any_setting_of_the_load_is_an_axis() -> None:
     done = latlab(
         "run", "--transport", "unix", "--messages", "200", "--json",
@@ -184,6 +192,7 @@ def test_any_setting_of_the_load_is_an_axis() -> None:
     assert {p["settings"]["load"] for p in points} == {"bursts"}
 
 
+@pytest.mark.side_by_side
 def test_a_recording_is_exported_and_compared_with_itself(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     run("--transport", "unix", "--messages", "2000", "--rate", "10000", "-o", str(folder))
@@ -218,6 +227,7 @@ def test_a_run_with_a_slower_broker_compares_as_a_regression(tmp_path: Path) -> 
         assert (done.returncode, "slower" in done.stdout) == (4, True)
 
 
+@pytest.mark.side_by_side
 def test_the_harness_states_its_own_cost() -> None:
     done = latlab("calibrate", "--json")
     found = json.loads(done.stdout)
@@ -226,6 +236,7 @@ def test_the_harness_states_its_own_cost() -> None:
     assert found["floor_ns"] > 0
 
 
+@pytest.mark.side_by_side
 @pytest.mark.peer
 @pytest.mark.parametrize("count", [0, 1, 2, 5000])
 def test_gnuplot_draws_all_seven_graphs(tmp_path: Path, count: int) -> None:

@@ -104,6 +104,7 @@ def test_every_verb_is_emitted_as_c_that_builds_and_ends(every_verb: Path, tmp_p
     assert float(done.stdout.split()[0]) >= 0.95
 
 
+@pytest.mark.side_by_side
 def test_every_verb_is_emitted_as_python_that_runs(every_verb: Path, tmp_path: Path) -> None:
     source = tmp_path / "emitted.py"
     source.write_text(stubs.emit(stubs.load_actions(every_verb), "python"))
@@ -113,6 +114,7 @@ def test_every_verb_is_emitted_as_python_that_runs(every_verb: Path, tmp_path: P
     assert float(done.stdout.split()[0]) >= 0.95
 
 
+@pytest.mark.side_by_side
 def test_a_thread_can_be_replaced_by_another_action_file(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,6 +125,7 @@ def test_a_thread_can_be_replaced_by_another_action_file(
     assert stubs.load_actions(result).budgets_ns() == {0: 400_000, 1: 7_000}
 
 
+@pytest.mark.side_by_side
 def test_a_replacement_that_leaves_a_wait_without_its_signal_is_refused(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,6 +137,7 @@ def test_a_replacement_that_leaves_a_wait_without_its_signal_is_refused(
     assert "no thread signals 'half'" in err
 
 
+@pytest.mark.side_by_side
 def test_a_negative_time_is_one_line_with_its_place(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -187,6 +191,7 @@ def test_a_timeline_compared_with_itself_has_no_error(
     assert [thread["end_error"] for thread in result["threads"]] == [0, 0]
 
 
+@pytest.mark.side_by_side
 def test_a_cycle_of_joins_is_one_line_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "0.actions").write_text("create 1\njoin 1\n")
     (tmp_path / "1.actions").write_text("join 0\n")
@@ -196,6 +201,7 @@ def test_a_cycle_of_joins_is_one_line_on_stderr(tmp_path: Path, capsys: pytest.C
     assert "cycle" in err
 
 
+@pytest.mark.side_by_side
 def test_a_program_that_never_ends_is_given_up_and_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -207,6 +213,7 @@ def test_a_program_that_never_ends_is_given_up_and_named(
     assert "threads 0" in err
 
 
+@pytest.mark.side_by_side
 def test_an_edited_folder_asks_for_the_scaled_budget(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -215,6 +222,7 @@ def test_an_edited_folder_asks_for_the_scaled_budget(
     assert stubs.load_actions(other).budgets_ns() == {0: 400_000, 1: 200_000}
 
 
+@pytest.mark.side_by_side
 def test_the_perfetto_export_holds_every_slice(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = folder / "trace.json"
     _, out, _ = run(capsys, "play", str(folder), "--json", "--perfetto", str(trace))
@@ -234,6 +242,7 @@ def test_calibration_says_what_is_held_and_what_is_refused(capsys: pytest.Captur
     assert code == 3
 
 
+@pytest.mark.side_by_side
 def test_a_kind_that_does_not_exist_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, "calibrate", "--kind", "spin-quantum")
     assert code == 2
