@@ -12,6 +12,7 @@ from latlab.model.requests import CommonTrait
 from latlab.requests.connections import REQUEST
 from latlab.requests.judging.answer import holding, tail_answer
 from latlab.requests.judging.common import traits_of
+from latlab.requests.occupants import OBSERVED
 from latlab.requests.parts import Spent
 
 USUAL: list[Spent] = [{("running", "server"): 40.0}] * 50
@@ -60,6 +61,62 @@ def test_what_the_holder_of_a_lock_does_is_told() -> None:
     held: Spent = {("disk", "fsync"): 800.0, ("running", "server"): 100.0}
     said = tail_answer([one] * 10, USUAL, held=[held] * 10)
     assert (said.kind, said.holder) == ("lock", "disk (fsync)")
+
+
+NEIGHBOUR = said(Occupant.HAD, name="neighbour")
+
+
+def test_what_holders_of_a_lock_do_as_well_as_those_who_wait_for_it_is_one_cause() -> None:
+    one: Spent = {("runnable", NEIGHBOUR): 480.0, ("lock", "futex 0x40"): 400.0, ("thread", "worker"): 120.0}
+    beyond: Spent = {("runnable", NEIGHBOUR): 880.0, ("thread", "worker"): 120.0}
+    found = tail_answer([one] * 10, USUAL, tail_through=[beyond] * 10, median_through=USUAL)
+    assert (found.withheld, found.kind, found.where) == ("", "runnable", NEIGHBOUR)
+    assert 0.35 < found.behind < 0.45
+    assert tail_answer([one] * 10, USUAL).withheld == said(NoTail.NO_SINGLE)
+
+
+def test_what_only_the_holders_of_a_lock_do_is_not_what_the_slow_ones_do() -> None:
+    one: Spent = {("disk", "fsync"): 100.0, ("lock", "futex 0x40"): 450.0, ("timer", ""): 450.0}
+    beyond: Spent = {("disk", "fsync"): 550.0, ("timer", ""): 450.0}
+    found = tail_answer([one] * 10, USUAL, tail_through=[beyond] * 10, median_through=USUAL)
+    assert found.withheld == said(NoTail.NO_SINGLE)
+
+
+def test_who_waits_for_the_interpreters_lock_is_late_by_what_the_thread_does_that_has_it() -> None:
+    lock: Any = ("lock", "the interpreter's lock, released by python")
+    faults: Any = ("fault", "pages that were touched for the first time")
+    tail: list[Spent] = [{faults: 900.0, ("running", "a"): 100.0}] * 4 + [{lock: 1_000.0}] * 6
+    through: list[Spent] = [{faults: 900.0, ("running", "a"): 100.0}] * 10
+    found = tail_answer(tail, USUAL, tail_through=through, median_through=USUAL)
+    assert (found.withheld, found.kind) == ("", "fault")
+    assert 0.5 < found.behind < 0.6
+    # One that answers nobody has it: it is no request that is slow by itself.
+    hog: list[Spent] = [{("running", "hog"): 1_000.0}] * 10
+    assert tail_answer([{lock: 1_000.0}] * 10, USUAL, tail_through=hog, median_through=USUAL).kind == "lock"
+    # A lock of the program's own is what they wait for.
+    own: Any = ("lock", "futex 0x40, released by python")
+    tail = [{faults: 900.0, ("running", "a"): 100.0}] * 4 + [{own: 1_000.0}] * 6
+    assert tail_answer(tail, USUAL, tail_through=through, median_through=USUAL).kind == "lock"
+
+
+def test_a_client_that_has_the_cpu_while_it_receives_a_large_answer_is_part_of_sending_it() -> None:
+    one: Spent = {
+        ("send", ""): 300.0, ("running", "a"): 310.0, ("interrupt", ""): 70.0,
+        ("runnable", said(Occupant.HAD, name="client")): 320.0,
+    }  # fmt: skip
+    found = tail_answer([one] * 10, USUAL, common=[size(9, 20e6)], clients={"client"})
+    assert (found.withheld, found.kind) == ("", "send")
+    assert found.share > 0.9
+    other = tail_answer([one] * 10, USUAL, common=[size(9, 20e6)], clients={"neighbour"})
+    assert other.where != found.where
+
+
+def test_who_is_late_by_what_observes_decides_nothing() -> None:
+    disk: Spent = {("disk", "fsync"): 600.0, ("running", "a"): 340.0}
+    watched: Spent = {("runnable", OBSERVED): 4_000.0, ("running", "a"): 340.0}
+    found = tail_answer([disk] * 10 + [watched] * 8, USUAL)
+    assert (found.withheld, found.kind, found.of_slow) == ("", "disk", 10)
+    assert tail_answer([watched] * 8, USUAL).of_slow == 8
 
 
 def rows(slow_every_ns: int) -> Any:

@@ -309,6 +309,22 @@ def test_who_has_no_cpu_for_longer_than_it_computes_is_not_late_by_its_computati
     assert tail_answer(slow, usual, behind, usual).where == "a in f"
 
 
+def test_who_waits_for_a_lock_does_through_its_holder_what_that_one_does() -> None:
+    rows = [
+        (0, State.BLOCKED, Wait.FUTEX, Source.THREAD, -1, 100, 200, 1, 0x40, -1),
+        interval(1, State.RUNNABLE, 90, 180, cpu=1),
+        interval(1, State.RUNNING, 180, 200, cpu=1),
+    ]
+    account = Account(
+        schedule(rows, [(1, 90, 180, 78)]), np.array([request(100, 100, 200)], REQUEST), ("GET",)
+    )
+    lock: Any = ("lock", "futex 0x40, released by worker")
+    assert account.of(0) == {lock: 100}
+    assert account.through(0) == {
+        lock: 0, ("runnable", "neighbour had the CPU"): 80, ("running", "worker"): 20,
+    }  # fmt: skip
+
+
 def test_what_ended_a_wait_for_many_descriptors_has_no_name_of_its_own() -> None:
     polled = (0, State.BLOCKED, Wait.POLL, Source.NETWORK, -1, 100, 200, -1, 5, -1)
     rows = np.array([request(100, 100, 200)], REQUEST)
@@ -391,6 +407,19 @@ def test_the_interpreters_lock_has_its_name_whichever_of_its_words_is_waited_for
     assert Account(seen, rows, ("GET",)).of(0) == {
         ("lock", "the interpreter's lock, released by worker, in serve"): 100
     }
+
+
+def test_a_lock_of_which_one_stack_is_of_the_next_wait_is_not_the_interpreters() -> None:
+    waits = [(0, State.BLOCKED, Wait.FUTEX, Source.THREAD, -1, at, at + 100, 1, 0x40, sample)
+             for at, sample in ((100, 0), (300, 1), (500, 1))]  # fmt: skip
+    seen = replace(
+        schedule(waits), samples=np.array([(100, 0, 0, 0), (300, 0, 0, 1)], layouts.SAMPLE),
+        stacks=((0, 1), (1,)),
+        frames=(Frame("take_gil", module="/usr/bin/python3"), Frame("serve", "server.py")),
+    )  # fmt: skip
+    rows = np.array([request(300, 300, 400)], REQUEST)
+    ((kind, where),) = Account(seen, rows, ("GET",)).of(0)
+    assert (kind, "futex 0x40" in where) == ("lock", True)
 
 
 def test_what_the_kernel_computes_to_make_data_durable_is_the_disks_time() -> None:

@@ -226,3 +226,14 @@ def test_calls_of_a_32_bit_program_are_not_read_as_those_of_a_64_bit_one(
     rows = found.intervals[found.intervals["state"] == State.BLOCKED]
     assert (rows["wait"].tolist(), rows["object"].tolist()) == ([wait], [-1])
     assert [kind_of(note) for note in found.losses.notes] == [ScheduleNote.NARROW]
+
+
+@pytest.mark.parametrize(
+    ("state", "stopped"), [(4, True), (8, True), (0x202, True), (0x201, True), (1, False), (2, False)]
+)
+def test_who_is_stopped_or_frozen_waits_for_nothing_else(state: int, stopped: bool) -> None:
+    facts = Facts({OURS: Member(OURS, OURS, "ours")}, {}, {}, {})
+    seen = events([(10, 1, 0, 1, OURS), (50, 1, OURS, state, OTHER), (200, 1, OTHER, 0, OURS)], [(190, 1)])
+    rows = derive(seen, facts, 0, 300, "bpf").intervals
+    blocked = rows[rows["state"] == State.BLOCKED][-1]
+    assert (blocked["begin"], blocked["wait"] == Wait.STOPPED) == (50, stopped)

@@ -16,6 +16,10 @@ constexpr std::int32_t kPreempted = 0x100;    // TASK_REPORT_MAX
 constexpr std::int32_t kLockWait = 0x1000;    // TASK_RTLOCK_WAIT
 constexpr std::int32_t kFrozen = 0x8000;      // TASK_FROZEN
 constexpr std::int32_t kUninterruptible = 2;  // TASK_UNINTERRUPTIBLE
+// Not reported by the kernel: its control group is frozen. The second hierarchy's threads sleep meanwhile as
+// they do for anything else, in a trap (include/linux/sched/jobctl.h).
+constexpr std::int32_t kFreezes = 0x200;
+constexpr std::int32_t kTrapFreeze = 1 << 23;  // JOBCTL_TRAP_FREEZE
 
 // r6: the arguments; r7: this CPU's ring; r8: its head; r9: where the record is written, less kRingData.
 // Leaves where there is no room.
@@ -95,6 +99,7 @@ void report_state(Assembler& a, const btf::Scheduler& task) {
   const std::size_t neither = a.if_zero(BPF_REG_3);
   a.set(BPF_REG_5, kUninterruptible);
   a.land(neither);
+  a.mask(BPF_REG_3, kFrozen);
   const std::size_t one_bit = a.if_at_most(BPF_REG_5, 2);
   for (const std::int32_t by : {1, 2, 4}) {  // the highest bit alone: all below it are set, then taken away
     a.move(BPF_REG_4, BPF_REG_5);
@@ -105,6 +110,15 @@ void report_state(Assembler& a, const btf::Scheduler& task) {
   a.shift_right(BPF_REG_4, 1);
   a.minus(BPF_REG_5, BPF_REG_4);
   a.land(one_bit);
+  const std::size_t runs = a.if_zero(BPF_REG_5);
+  a.load64(BPF_REG_4, BPF_REG_1, at(task.jobctl));
+  a.mask(BPF_REG_4, kTrapFreeze);
+  a.both(BPF_REG_3, BPF_REG_4);
+  const std::size_t free = a.if_zero(BPF_REG_3);
+  a.set(BPF_REG_4, kFreezes);
+  a.both(BPF_REG_5, BPF_REG_4);
+  a.land(free);
+  a.land(runs);
   a.land(preempted);
 }
 

@@ -90,6 +90,7 @@ std::optional<Scheduler> read_scheduler() {
       {"comm", &out.comm},
       {"prio", &out.prio},
       {"exit_state", &out.exit_state},
+      {"jobctl", &out.jobctl},
       {"thread_info.cpu", &out.cpu},
   };
   for (const auto& [path, to] : members) {

@@ -49,7 +49,7 @@ class Types {
 // Of `task_struct`, in bytes, and the tracepoints' types; of `sock`, 0 where it isn't told, and tracepoints
 // that pass a socket are none of them then.
 struct Scheduler {
-  std::uint32_t pid = 0, tgid = 0, comm = 0, prio = 0, exit_state = 0, cpu = 0;
+  std::uint32_t pid = 0, tgid = 0, comm = 0, prio = 0, exit_state = 0, jobctl = 0, cpu = 0;
   std::uint32_t family = 0, protocol = 0;
   struct Tracepoint {
     std::uint32_t type;

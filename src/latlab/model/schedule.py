@@ -60,7 +60,7 @@ class Wait(IntEnum):
     TIMER = 10  # nanosleep, and every wait that its own time-out ended
     SIGNAL = 11  # sigwait, pause
     CHILD = 12  # wait4, waitid
-    STOPPED = 13  # by a signal or a debugger
+    STOPPED = 13  # by a signal or a debugger, or its control group is frozen
     THROTTLED = 14  # a CPU quota of its control group
     IO_URING = 15
     FILE_LOCK = 16  # flock, fcntl with F_SETLKW; object: the file's

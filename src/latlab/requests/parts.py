@@ -92,7 +92,7 @@ class Account:
         self._behind = False
         self._which = NOBODY  # the request that is taken apart
         self._ahead: dict[int, int] = {}  # others that it waits behind, and for how long
-        self._locks: list[tuple[int, int, int]] = []  # of the last request: who let go, and when
+        self._locks: list[tuple[int, int, int, str]] = []  # of the last request: who let go, when, of what
         self._elsewhere: list[tuple[int, int, int]] = []  # likewise: whose answer it waited for
 
     def of(self, index: int) -> Spent:
@@ -104,8 +104,19 @@ class Account:
         """What those did who had the locks that a request waited for, while it waited."""
         self.of(index)
         found: Spent = {}
-        for holder, begin, end in list(self._locks):
+        for holder, begin, end, _ in list(self._locks):
             self._held(found, holder, begin, end, _DEEPEST)
+        return found
+
+    def through(self, index: int) -> Spent:
+        """The parts of a request where a wait for a lock is what its holder does meanwhile, where known."""
+        found = self.of(index)
+        for holder, begin, end, where in list(self._locks):
+            does: Spent = {}
+            self._held(does, holder, begin, end, _DEEPEST)
+            for key, ns in does.items():
+                found[key] = found.get(key, 0.0) + ns
+            found["lock", where] -= sum(does.values())
         return found
 
     def followed(self, index: int) -> Spent:
@@ -124,6 +135,11 @@ class Account:
                 self._held(found, other, since, since + ns, deep - 1)
             else:
                 self._account(found, row, since, ns)
+
+    def clients(self) -> frozenset[str]:
+        """Names of the threads that ask, where these are known."""
+        foreign = self._schedule.foreign_names
+        return frozenset(self._names.get(tid) or foreign.get(tid, "") for tid in self._clients) - {""}
 
     def causes(self, index: int) -> Spent:
         """The same by what those did meanwhile for whom it waited: the reader, the worker.
@@ -506,7 +522,7 @@ class Account:
         elif state == State.BLOCKED:
             kind, where = self._wait(row)
             if kind == "lock" and (holder := self._holder(row, begin, begin + ns)) >= 0:
-                self._locks.append((holder, begin, begin + ns))
+                self._locks.append((holder, begin, begin + ns, where))
             self._waits(spent, kind, where, self._whom(kind, row), begin, ns)
         else:
             self._add(spent, "unexplained", "events were lost", ns)
@@ -564,7 +580,7 @@ class Account:
         if wait == Wait.TIMER or source == Source.TIMER:
             return "timer", ""
         if wait == Wait.STOPPED:
-            return "process", "stopped by a signal"
+            return "process", "stopped by a signal, or frozen"
         if wait == Wait.THROTTLED:
             return "runnable", "CPU quota"
         # A pipe of another kind, such as a child's output, is not among the calls.

@@ -88,11 +88,12 @@ class Places:
         frames, stacks = self._schedule.frames, self._schedule.stacks
         takes = [any(frames[one].function.startswith(_TAKES) for one in stack) for stack in stacks]
         of = self._schedule.samples["stack"][waits["sample"]]
-        return frozenset(
-            address
-            for address, stack in zip(waits["object"].tolist(), of.tolist(), strict=True)
-            if takes[stack]
-        )
+        sampled, taken = Counter[int](), Counter[int]()
+        for address, stack in zip(waits["object"].tolist(), of.tolist(), strict=True):
+            sampled[address] += 1
+            taken[address] += takes[stack]
+        # A stack may be of the next wait already.
+        return frozenset(address for address, number in taken.items() if number > sampled[address] / 2)
 
     def function(self, stack: int) -> str:
         """The innermost function of the program's own, or of what it was called in."""

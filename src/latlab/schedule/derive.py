@@ -33,6 +33,8 @@ Array = np.ndarray[Any, Any]
 _IN, _OUT_READY, _OUT_BLOCKED, _OUT_ENDED, _WAKE, _BEGIN = range(6)
 #: Of a schedule that leaves out its beginning.
 LATEST = 950_000
+_STATES = 0x2FF  # why a thread leaves, as the kernel reports it; and whether its control group is frozen
+_STOPPED = 0x20C
 _RACE_NS = 100_000  # a thread may be woken while it is still on its way out, on another CPU
 
 
@@ -395,12 +397,12 @@ def _say_waits(
     if "call" in switches.columns and len(switches):
         row = np.maximum(place, 0)
         call, argument = switches["call"][row].copy(), switches["argument"][row].copy()
-        state = switches["prev_state"][row].astype(np.int64) & 0xFF
+        state = switches["prev_state"][row].astype(np.int64) & _STATES
     else:
         call, argument = np.full(len(blocked), -2), np.full(len(blocked), -1)
         row = np.maximum(place, 0)
         state = (
-            switches["prev_state"][row].astype(np.int64) & 0xFF
+            switches["prev_state"][row].astype(np.int64) & _STATES
             if len(switches)
             else np.ones(len(blocked), int)
         )
@@ -431,7 +433,7 @@ def _say_waits(
         elif number == -1:
             wait[rows] = np.where(state[rows] & 2, Wait.FAULT, Wait.UNKNOWN)
     wait = np.where((wait == Wait.UNKNOWN) & (state & 2 != 0), int(Wait.DISK), wait)
-    wait = np.where(state & 0xC != 0, int(Wait.STOPPED), wait)
+    wait = np.where(state & _STOPPED != 0, int(Wait.STOPPED), wait)
     # A futex whose time-out ends the wait stays one: who looks up and waits on is still waiting for it.
     by_timer = (intervals["source"][blocked] == Source.TIMER) & np.isin(wait, (Wait.POLL, Wait.SOCKET))
     wait = np.where(by_timer, int(Wait.TIMER), wait)

@@ -108,7 +108,7 @@ class ThreadFinding(Kind):
 class ThreadReason(Kind):
     """Why no limit is named, or what the program waits for where it limits nothing."""
 
-    STOPPED = "the program was stopped by a signal or a debugger"
+    STOPPED = "the program was stopped by a signal or a debugger, or frozen"
     TOO_SHORT = "it was observed for {ns:duration} only"
     LONGER = "a run of a second or more, or --seconds 10, shows enough"
     NO_WAIT_ENDED = "its threads run, but no wait of them was seen to end"

@@ -77,7 +77,7 @@ def finding(found: Requests) -> str:
     if said.withheld:
         return f"{whole} Cannot tell what makes the slow requests slow: {said.withheld}{_nearest(found)}."
     where = f" ({said.where})" if said.where else ""
-    behind = ", preempted meanwhile, or behind another request that does so" if said.behind > _BEHIND else ""
+    behind = ", preempted meanwhile, or behind another that does so" if said.behind > _BEHIND else ""
     held = _did if said.kind == "process" else _held
     holder = f" {held(said.holder)}" if said.holder else ""
     counts = f"{said.slow} of {plural(said.of_slow, 'slow request')}, and {said.median} of {said.of_median}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from math import comb
 
@@ -11,6 +11,7 @@ from latlab.model.evidence.said import kind_of, said, values_of
 from latlab.model.requests import CommonTrait, PartKind, TailAnswer
 from latlab.requests.occupants import OBSERVED
 from latlab.requests.parts import PREEMPTED, Spent
+from latlab.requests.places import INTERPRETER
 
 __all__ = ["chance_of", "holding", "longest", "tail_answer"]
 
@@ -25,6 +26,7 @@ _RARE = 1e-3  # p value
 _MAKES: tuple[PartKind, ...] = ("running", "fault", "send")  # an answer, and hands it over
 _MADE = 0.7  # of the difference
 _OFTEN = 3.0  # times as long as usual, that running is a cause
+_DIRECT = 0.2  # of the difference, by which a cause is what they themselves do, too
 _BEHIND = ("runnable", "receive-queue", "thread")  # are what others do
 _TOGETHER = 3
 _SIZE = "answer's size"
@@ -39,25 +41,40 @@ def tail_answer(
     common: Sequence[CommonTrait] = (),
     held: Sequence[Spent] = (),
     followed: Sequence[Spent] = (),
+    tail_through: Sequence[Spent] = (),
+    median_through: Sequence[Spent] = (),
+    clients: Collection[str] = (),
 ) -> TailAnswer:
     """Which part makes the slow requests longer than the median ones; withheld where no single one does.
 
     Args:
         tail, median: the parts of each request. tail_causes, median_causes: likewise, by `Account.causes`.
         common: what the slow ones have in common. held, followed: of the slow ones, by
-            `Account.held` and `Account.followed`.
+            `Account.held` and `Account.followed`. tail_through, median_through: by `Account.through`.
+        clients: names of threads that ask.
     """
-    tail, median, tail_causes, median_causes = (
-        [_unobserved(one) for one in group] for group in (tail, median, tail_causes, median_causes)
+    kept = _others(tail)
+    tail, tail_causes, held, followed, tail_through = (
+        [group[at] for at in kept] if group else []
+        for group in (tail, tail_causes, held, followed, tail_through)
+    )
+    tail, median, tail_causes, median_causes, tail_through, median_through = (
+        [_unobserved(one) for one in group]
+        for group in (tail, median, tail_causes, median_causes, tail_through, median_through)
     )
     answer = replace(_whole(tail, median), common=tuple(common))
     if not answer.of_slow:
         return answer
     caused = _whole(tail_causes, median_causes) if tail_causes else answer
-    large = _made(answer, caused, common)
+    large = _made(answer, common, _making(tail_causes or tail, median_causes or median, clients))
     if large is not None:
         return large
+    beyond = _beyond(answer, tail_through, median_through)
     if answer.kind == "lock" and not answer.withheld:
+        # One thread of an interpreter runs at a time, as in an event loop: who waits for its lock waits for
+        # what that one does.
+        if beyond is not None and beyond.kind != "lock" and answer.where.startswith(INTERPRETER):
+            return replace(beyond, common=tuple(common))
         return replace(answer, holder=_holder(held))
     if answer.kind == "process" and not answer.withheld:
         return replace(answer, holder=_holder(followed))
@@ -71,7 +88,18 @@ def tail_answer(
             holder = _holder(held) if caused.kind == "lock" else ""
             behind = max(0.0, caused.share - direct)
             return replace(caused, behind=behind, holder=holder, common=tuple(common))
-    return answer
+    return replace(beyond, common=tuple(common)) if answer.withheld and beyond is not None else answer
+
+
+def _beyond(answer: TailAnswer, tail: Sequence[Spent], median: Sequence[Spent]) -> TailAnswer | None:
+    """What some of them do, while others wait for a lock that somebody has who does it, too: one cause."""
+    if not tail:
+        return None
+    found = _whole(tail, median)
+    direct = dict(answer.candidates).get(found.kind, 0.0)
+    if found.withheld or direct < _DIRECT:
+        return None
+    return replace(found, behind=max(0.0, found.share - direct))
 
 
 def holding(around: TailAnswer, hundredth: TailAnswer) -> TailAnswer:
@@ -84,6 +112,14 @@ def holding(around: TailAnswer, hundredth: TailAnswer) -> TailAnswer:
         return around
     held = hundredth.kind == "lock" and around.kind == hundredth.holder.partition(" ")[0]
     return hundredth if around.withheld or held else around
+
+
+def _others(tail: Sequence[Spent]) -> list[int]:
+    """Which of the slow ones are not late by what observes, for most of their time; all where too few are."""
+    found = [
+        at for at, one in enumerate(tail) if one.get(("runnable", OBSERVED), 0.0) <= sum(one.values()) / 2
+    ]
+    return found if len(found) >= _FEWEST else list(range(len(tail)))
 
 
 def _unobserved(one: Spent) -> Spent:
@@ -111,11 +147,29 @@ def _computes(tail: Sequence[Spent], median: Sequence[Spent]) -> bool:
     return runs >= _OFTEN * usually and runs - usually >= mean(tail, True) - mean(median, True)
 
 
-def _made(answer: TailAnswer, caused: TailAnswer, common: Sequence[CommonTrait]) -> TailAnswer | None:
+def _making(tail: Sequence[Spent], median: Sequence[Spent], clients: Collection[str]) -> float:
+    """Of the difference, what making answers and handing them over takes.
+
+    On one machine that is done in interrupts, too, and by a client that has the CPU while it receives.
+    """
+    receives = {said(Occupant.HAD, name=name) for name in clients}
+
+    def mean(group: Sequence[Spent], all_of_it: bool) -> float:
+        return sum(
+            ns
+            for one in group
+            for (kind, where), ns in one.items()
+            if all_of_it or kind in (*_MAKES, "interrupt") or (kind == "runnable" and where in receives)
+        ) / len(group)  # fmt: skip
+
+    extra = mean(tail, True) - mean(median, True)
+    return (mean(tail, False) - mean(median, False)) / extra if extra > 0 else 0.0
+
+
+def _made(answer: TailAnswer, common: Sequence[CommonTrait], made: float) -> TailAnswer | None:
     """Large answers, where making and sending them is what takes the time: it has several parts."""
     size = next((one for one in common if one.what == _SIZE), None)
-    made = sum(part for kind, part in caused.candidates if kind in _MAKES)
-    if size is None or made < _MADE or caused.kind not in _MAKES or size.slow < _AGREE * size.of_slow:
+    if size is None or made < _MADE or size.slow < _AGREE * size.of_slow:
         return None
     if answer.extra_ns > _SLOWEST_NS * size.amount:
         return None  # so few bytes don't take that long: it is what they are computed from

@@ -78,7 +78,9 @@ def summarise(
 
     slow, usual = _tail(order), _median(order)
     tail, median = apart(slow), apart(usual)
-    median_causes = [account.causes(index) for index in usual]
+    median_causes, median_through = (
+        [one(index) for index in usual] for one in (account.causes, account.through)
+    )
 
     def judged(which: Sequence[int]) -> TailAnswer:
         long = _long(times, which, usual)
@@ -87,10 +89,14 @@ def summarise(
             rows, [which[at] for at in long], usual, ([which_apart[at] for at in long], median), found.kinds,
             found.connections, account.cpu_of,
         )  # fmt: skip
-        causes, held, followed = (
-            [one(index) for index in which] for one in (account.causes, account.held, account.followed)
+        causes, held, followed, through = (
+            [one(index) for index in which]
+            for one in (account.causes, account.held, account.followed, account.through)
         )
-        return tail_answer(which_apart, median, causes, median_causes, common, held, followed)
+        return tail_answer(
+            which_apart, median, causes, median_causes, common, held, followed, through, median_through,
+            account.clients(),
+        )  # fmt: skip
 
     answer = judged(slow if len(slow) >= _FEWEST_SLOW else order[-_FEWEST_SLOW:].tolist())
     if len(order) >= _MANY:
