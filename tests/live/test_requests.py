@@ -139,7 +139,8 @@ def test_the_planted_cause_is_the_tails_main_part(how: str, kind: str, tmp_path:
 
 def test_a_paused_process_is_the_tails_main_part(tmp_path: Path) -> None:
     found, _ = observed("plain", tmp_path, stop=True)
-    assert (found["parts"][0]["kind"], found["parts"][0]["where"]) == ("process", "stopped by a signal, or frozen")
+    main = found["parts"][0]
+    assert (main["kind"], main["where"]) == ("process", "stopped by a signal, or frozen")
 
 
 def test_parts_sum_to_the_whole_and_the_median_is_the_clients(tmp_path: Path) -> None:

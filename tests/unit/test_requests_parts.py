@@ -495,6 +495,30 @@ def test_who_has_the_interpreters_lock_is_who_runs_also_where_time_outs_cut_the_
     assert {where for _, where in held} <= {"cruncher in crunch", "cruncher"}
 
 
+@pytest.mark.parametrize(
+    ("wait", "waker", "clients", "part"),
+    [
+        (Wait.PIPE, -1, (), ("process", "fifo:/log")),
+        (Wait.POLL, 1, (), ("thread", "worker")),
+        # Of a loop that doesn't look at it nothing is known; nor is it late by who asks something else.
+        (Wait.POLL, -1, (), ("receive-queue", "")),
+        (Wait.POLL, 1, (WORKER,), ("receive-queue", "")),
+        (Wait.SOCKET, 1, (WORKER,), ("receive-queue", "")),
+    ],
+)
+def test_a_reader_whose_wait_an_arrival_does_not_end_waits_for_something_else(
+    wait: Wait, waker: int, clients: tuple[int, ...], part: Any
+) -> None:
+    ms = 1_000_000
+    row = (0, State.BLOCKED, wait, Source.THREAD, -1, 0, 30 * ms, waker, 0, -1)
+    made = replace(schedule([row], ended=40 * ms), objects={0: "fifo:/log"})
+    asked = np.array([request(5 * ms, 30 * ms, 30 * ms)], REQUEST)
+    assert Account(made, asked, ("GET",), clients=frozenset(clients)).of(0) == {part: 25 * ms}
+    # It is being woken.
+    soon = np.array([request(30 * ms - 500, 30 * ms, 30 * ms)], REQUEST)
+    assert Account(made, soon, ("GET",)).of(0) == {("receive-queue", ""): 500}
+
+
 def apart(made: Schedule) -> Schedule:
     """The worker is another process's."""
     server, worker = made.threads

@@ -375,11 +375,27 @@ class Account:
             known += ns
             if row["state"] == State.RUNNING:
                 self._busy(spent, reader, since, since + ns)
-            elif row["state"] == State.BLOCKED and int(row["wait"]) in _IDLE_READING:
+            elif (
+                row["state"] == State.BLOCKED
+                and int(row["wait"]) in _IDLE_READING
+                and not self._waits_elsewhere(row, ns)
+            ):
                 self._add(spent, "receive-queue", "", ns)  # it is being woken
             else:
                 self._account(spent, row, since, ns)
         self._add(spent, "unexplained", "", read - arrived - known)
+
+    def _waits_elsewhere(self, row: Any, ns: int) -> bool:
+        """Whether a reader waits for something else, since what has arrived would have ended its wait.
+
+        Such as a log that is a full pipe, or a peer that a loop asks and waits for.
+        """
+        if ns <= _AGAIN_NS:
+            return False
+        waker = int(row["waker"])
+        if waker >= 0 and self._schedule.threads[waker].tid in self._clients:
+            return row["wait"] != Wait.POLL and self._answers(row)
+        return row["wait"] != Wait.POLL or waker >= 0
 
     def _busy(self, spent: Spent, reader: int, begin: int, end: int) -> None:
         """While the reading thread ran: for which request that it had read before."""
