@@ -51,7 +51,7 @@ install: ## the same with the extras, and what the tests need
 	@$(MAKE) --no-print-directory -j2 $(VENV)/.installed $(VENV)/.dependencies
 
 # The saturated case: make demo ARGS="--slow book=30000 --budget 75"
-demo: ARGS ?= --apply 50 --budget 55
+demo: ARGS ?= --apply 50 --budget 40
 demo: core ## run a trading pipeline, find what makes its tail, forecast a fix, apply it, and measure it
 	$(BIN)/latlab diagnose $(ARGS) || test $$? -eq 3  # 3: measured, and the output says why not to trust it
 

@@ -23,15 +23,31 @@ sigset_t block_signals() {
   return set;
 }
 
+// Stops the pipeline when told to. At its end it is woken, not waited for: a forecast runs this program
+// dozens of times.
+class Listener {
+ public:
+  Listener(latlab::pipeline::Pipeline& pipeline, const sigset_t& signals)
+      : thread_([&pipeline, signals](const std::stop_token& over) {
+          while (!over.stop_requested()) {
+            if (::sigwaitinfo(&signals, nullptr) > 0 && !over.stop_requested()) pipeline.stop();
+          }
+        }) {}
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+  ~Listener() {
+    thread_.request_stop();
+    ::pthread_kill(thread_.native_handle(), SIGTERM);
+  }
+
+ private:
+  std::jthread thread_;
+};
+
 int run(const char* path, latlab::pipeline::Role role) {
   const sigset_t signals = block_signals();
   latlab::pipeline::Pipeline pipeline(latlab::pipeline::read_plan(path), role);
-  const std::jthread listener([&pipeline, signals](const std::stop_token& over) {
-    const timespec look{.tv_sec = 0, .tv_nsec = 50'000'000};
-    while (!over.stop_requested()) {
-      if (::sigtimedwait(&signals, nullptr, &look) > 0) pipeline.stop();
-    }
-  });
+  const Listener listener(pipeline, signals);
   std::puts("ready");
   std::fflush(stdout);
   for (int c = std::getchar(); c != '\n' && c != EOF;) c = std::getchar();

@@ -33,6 +33,9 @@ def test_a_gain_that_is_smaller_than_the_drift_of_the_stub_is_withheld() -> None
 
 def test_a_machine_that_takes_much_of_the_time_itself_withholds_a_forecast() -> None:
     text = withheld(made(100, 101, 125), 0.44, 60)
+    tried = withheld(made(100, 101, 125), 0.44, 60, tried=True)
+    assert tried is not None
+    assert tried.startswith("the forecast for book is uncertain: the machine takes 44")
     assert text is not None
     assert "44.0 %" in text
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from latlab.lab.diagnosis.tail_stage import waits_for
+from latlab.lab.diagnosis.tail_stage import most_of, waits_for
 from latlab.lab.forecast.applied import _faster, _overlap, _sentence
 from latlab.lab.trading.layout import STORY
 from latlab.model.diagnosis.answer import AppliedRow, Budget, Interval, Part
@@ -54,6 +54,14 @@ def test_no_stage_is_named_where_none_makes_half_of_the_tail() -> None:
         0.999, 1000.0, 40, (Part("waiting", "market-a.book-1", 400.0), Part("waiting", "s", 390.0))
     )
     assert waits_for(_found(Verdict.NONE), evenly) is None
+
+
+def test_what_makes_the_most_of_a_tail_of_what_can_be_made_faster_is_told_whatever_the_verdict() -> None:
+    found, spent = _found(Verdict.CPU), _budget(200.0, 799.0)
+    assert most_of(found, spent, {"book", "strategy"}) == "strategy"
+    assert most_of(found, spent, {"book"}) == "book"
+    assert most_of(found, spent, {"feed"}) is None
+    assert most_of(found, None, {"book"}) is None
 
 
 def test_a_stage_that_limits_the_throughput_is_not_named_again_by_the_tail() -> None:

@@ -28,6 +28,7 @@ from latlab.lab.diagnosis.joined import contested, joined
 from latlab.lab.diagnosis.next_commands import of_model, of_schedule, with_budget
 from latlab.lab.diagnosis.question import Question
 from latlab.lab.diagnosis.steps import Steps
+from latlab.lab.diagnosis.tail_stage import most_of
 from latlab.lab.forecast.by_schedule import by_schedule
 from latlab.lab.forecast.null_test import with_drift, withheld
 from latlab.model.diagnosis.answer import Answer, Applied, Floor, Forecast, Step, Unknown
@@ -45,7 +46,6 @@ _RESERVE_S = 4.0  # of the budget, for what comes after the forecast
 _LEAST_OBSERVED_S = 1.0
 _MORE = 2  # times the time that it takes: a budget that carries what was left out
 _OF_THREADS = 0.5  # of the time that is left, for a simulation of threads before a model of queues
-_APPLY = 0.25  # of what the forecast has left, for the fix that it speaks of
 _UNEVEN = 0.5  # of the looks at the CPUs' speed: then runs are compared that no one speed made
 
 
@@ -176,14 +176,15 @@ def _with_forecast(
 ) -> Answer:
     """What a faster stage would buy: measured by running it again, else by a model, labelled as one."""
     stage = question.stage or _stage_that_limits(answer) or answer.tail_stage
+    if question.apply is not None and question.stage is None:
+        stage = _stage_to_fix(question, answer, seen, stage)
     made: Forecast | None = None
     if not question.forecast:
         steps.skip("forecast", "it was not requested", None)
     elif stage is None:
         steps.skip("forecast", "no stage limits, so there is nothing to speed up", None)
     else:
-        keep_s = 0.0 if question.apply is None else _APPLY * (deadline - time.monotonic())
-        made, measurable = _replayed(application, stage, place, deadline - keep_s, steps)
+        made, measurable = _replayed(application, stage, place, deadline, steps)
         if not measurable:
             simulated = _by_threads(stage, seen, deadline, steps)
             if simulated:
@@ -311,11 +312,16 @@ def _by_model(
 
 
 def _forecasted(question: Question, answer: Answer, made: Forecast | None, steps: Steps) -> Answer:
-    """The answer with a forecast that passes its own null test; else with the reason why there is none."""
-    why = withheld(made, answer.floor.share if answer.floor else 0.0, question.budget_s) if made else None
+    """The answer with a forecast that passes its own null test; else with the reason why there is none.
+
+    One whose fix is applied next is told in any case, as uncertain: what is measured then stands beside it.
+    """
+    tried = question.apply is not None
+    floor_share = answer.floor.share if answer.floor else 0.0
+    why = withheld(made, floor_share, question.budget_s, tried=tried) if made else None
     if why is not None:
         steps.tell(why)
-        answer, made = replace(answer, distrust=(*answer.distrust, why)), None
+        answer, made = replace(answer, distrust=(*answer.distrust, why)), made if tried else None
     if made is not None and made.uneven is not None and made.uneven >= _UNEVEN:
         why = f"CPUs changed speed in {share(made.uneven, digits=0)} of the looks between the forecast's runs"
         answer = replace(answer, distrust=(*answer.distrust, why))
@@ -325,6 +331,21 @@ def _forecasted(question: Question, answer: Answer, made: Forecast | None, steps
         unknown=tuple(steps.unknown),
         forecasts=(with_drift(made),) if made is not None else (),
     )
+
+
+def _stage_to_fix(question: Question, answer: Answer, seen: Observed, named: str | None) -> str | None:
+    """What was named, if it can be made faster; else what makes the most of the tail, of what can be.
+
+    Beside a busy neighbour the verdict may name CPUs, or nothing: the fix that was asked for is tried.
+    """
+    layout = question.layout
+    if layout is None or seen.queues is None:
+        return named
+    fixable = {name for name, one in layout.stages.items() if one.service_ns or one.slow}
+    instances = {instance for name in fixable for instance in layout.instances(name)}
+    if named in fixable | instances:
+        return named
+    return most_of(seen.queues.diagnosis, answer.budget, fixable) or named
 
 
 def _stage_that_limits(answer: Answer) -> str | None:

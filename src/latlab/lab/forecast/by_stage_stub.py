@@ -81,6 +81,7 @@ def forecast(
     over: bool = False,
     speedups: Sequence[float] | None = None,
     applied: float | None = None,
+    at_most: float | None = None,
 ) -> Forecast:
     """Measure the curve of a stage.
 
@@ -92,31 +93,39 @@ def forecast(
         over: make two rounds in any case.
         speedups: the points; by default as many as fit.
         applied: the one of them that has to be there.
+        at_most: until when the fewest rounds may go on, after the deadline: a neighbour slows runs down.
 
     Raises:
         CannotStubError: nothing of the stage's service can be stubbed.
         LatlabError: the pipeline could not be run, or two rounds don't fit.
     """
+    at_most = deadline if at_most is None else at_most
     left_s = deadline - time.monotonic()
     lean = _least_s(stubbing.seconds) > left_s  # then the runs are shorter, and there are no more than needed
     if lean and not over:
         shortest = min(stubbing.seconds, _SHORTEST_S)
-        _require_time(_least_s(shortest), deadline)
-        fits = (left_s - _least_s(0.0)) / (_least_s(1.0) - _least_s(0.0))
-        stubbing = dataclasses.replace(stubbing, seconds=max(shortest, fits))
+        _require_time(_least_s(shortest), at_most)
+        none_s, one_s = _least_s(0.0), _least_s(1.0)
+        stubbing = dataclasses.replace(stubbing, seconds=max(shortest, (left_s - none_s) / (one_s - none_s)))
         tell(f"forecast: runs of {duration(1e9 * stubbing.seconds)}, so that it fits the budget")
-    begin = time.monotonic()
-    base = run_paced(stubbing, stubbing.layout, stage)
-    flat = run_paced(stubbing, stubbed(stubbing.layout, stage, 0), stage)
+    speed = MachineSpeed()
+    begin, before = time.monotonic(), speed.look()
+    first = stubbing
+    if lean and not over:
+        first = dataclasses.replace(stubbing, seconds=min(stubbing.seconds, _SHORTEST_S))
+    base = run_paced(first, stubbing.layout, stage)
+    flat = run_paced(first, stubbed(stubbing.layout, stage, 0), stage)
+    around = speed.around(before)
+    first_s = (time.monotonic() - begin) / 2
     left_s = deadline - time.monotonic()
     # Known by now: what a run takes on this machine. At full load queues are drained at its end, too.
-    overhead_s = _MORE * max(_LEAST_OVERHEAD_S, (time.monotonic() - begin) / 2 - stubbing.seconds)
+    overhead_s = _MORE * max(_LEAST_OVERHEAD_S, first_s - first.seconds)
     fast_s = CAPACITY_S + overhead_s
     shortest_s = (
         min(stubbing.seconds, _SHORTEST_S) + overhead_s + fast_s
     )  # a pair, one at the input's own pace
     if speedups is not None and not over:
-        room_s = left_s - _LEAST_ROUNDS * len(_LEAN_FAST) * fast_s
+        room_s = at_most - time.monotonic() - _LEAST_ROUNDS * len(_LEAN_FAST) * fast_s
         speedups = points_that_fit(speedups, applied, int(room_s / (_LEAST_ROUNDS * shortest_s)) - 1)
     least = _LEAST_ROUNDS * (len(speedups or _FEW_SPEEDUPS) + 1)  # pairs of runs
     lean_s = _LEAST_ROUNDS * len(_LEAN_FAST) * fast_s
@@ -124,7 +133,7 @@ def forecast(
     if not over and fits < stubbing.seconds:
         shortest = min(stubbing.seconds, _SHORTEST_S)
         if fits < shortest:  # longer ones are made to fit
-            _require_time(least * (shortest + overhead_s + fast_s) + lean_s, deadline)
+            _require_time(least * (shortest + overhead_s + fast_s) + lean_s, at_most)
         stubbing = dataclasses.replace(stubbing, seconds=max(shortest, fits))
         tell(f"forecast: runs of {duration(1e9 * stubbing.seconds)}, so that it fits the budget")
     pair_s = stubbing.seconds + overhead_s + fast_s
@@ -150,12 +159,21 @@ def forecast(
     order = random.Random(stubbing.seed)
     took = {(key, at_pace): 0.0 for key in layouts for at_pace in (True, False)}  # a run, at most
     rounds = 0
-    speed = MachineSpeed()
+    # The two that were run first are of the first round, if as long as its runs.
+    known: dict[float | None, Paced] = {}
+    if lean and first.seconds == stubbing.seconds:
+        known = {key: dataclasses.replace(one, speed=around) for key, one in ((None, base), (1.0, flat))}
+    for key, one in known.items():
+        paced[key].append(one)
+        took[key, True] = first_s
+        _keep_paced(writer, rounds, key, one)
     while True:
         runs = _agenda(rounds, *undisturbed(paced, capacity), lean=lean)
+        if rounds == 0:
+            runs = [run for run in runs if not (run[1] and run[0] in known)]
         left_s = deadline - time.monotonic()
         if not over and 0 < rounds < _LEAST_ROUNDS:
-            _require_time(sum(took[run] for run in runs), deadline)
+            _require_time(sum(took[run] for run in runs), at_most)
         if rounds >= _LEAST_ROUNDS and sum(took[run] for run in runs) > left_s:
             runs = [(None, True), (1.0, True)]  # what may fit where a whole round does not
             if sum(took[run] for run in runs) > left_s:
@@ -166,7 +184,8 @@ def forecast(
             f"forecast, round {rounds + 1}: {stage} as it is and stubbed, {len(runs)} runs, "
             f"{fast} of them at full load"
         )
-        deadline += time.monotonic() - begin
+        told_s = time.monotonic() - begin
+        deadline, at_most = deadline + told_s, at_most + told_s
         order.shuffle(runs)
         for key, at_pace in runs:
             begin, before = time.monotonic(), speed.look()

@@ -111,12 +111,13 @@ def _half(point: ForecastPoint) -> float:
     return (found.high - found.low) / 2 / found.value
 
 
-def withheld(found: Forecast, floor_share: float, budget_s: float) -> str | None:
+def withheld(found: Forecast, floor_share: float, budget_s: float, *, tried: bool = False) -> str | None:
     """Why a forecast is withheld, with what would settle it; None where it passes.
 
     Args:
         floor_share: of the time that the machine takes by itself.
         budget_s: that it was made with.
+        tried: it is told all the same, as uncertain, since the fix is tried and stands beside it.
     """
     failed = null_test(found, floor_share)
     if failed is None:
@@ -126,11 +127,14 @@ def withheld(found: Forecast, floor_share: float, budget_s: float) -> str | None
         if failed.more is not None
         else said(Withheld.NO_RUNS_HELP)
     )
+    of_it = {
+        "stage": found.stage,
+        "fate": said(Withheld.TRIED if tried else Withheld.KEPT_BACK),
+        "again": again,
+    }
     if failed.floor is not None:
-        return said(Withheld.NOISE, stage=found.stage, floor=failed.floor, again=again)
-    return said(
-        Withheld.DRIFT, stage=found.stage, drift=abs(failed.drift), gain=abs(failed.gain), again=again
-    )
+        return said(Withheld.NOISE, floor=failed.floor, **of_it)
+    return said(Withheld.DRIFT, drift=abs(failed.drift), gain=abs(failed.gain), **of_it)
 
 
 def _relative(base: ForecastPoint, other: ForecastPoint) -> float | None:

@@ -41,8 +41,8 @@ __all__ = [
     "undisturbed",
 ]
 
-# Of a run with the input as fast as it is taken. Runs differ by 5 to 8 %, of 0.4 s as of 1.2 s: what differs
-# is how the threads settle, so that more runs tell more than longer ones.
+# Of a run with the input as fast as it is taken. Runs differ by 5 to 8 %, of 0.6 s as of 1.2 s: what differs
+# is how the threads settle, so that more runs tell more than longer ones; of 0.4 s they differ twice as much.
 CAPACITY_S = 0.6
 FEWEST = 4  # runs of a point that carry an interval of Student's; so many stay in any case
 _TAKEN = 0.02  # of the machine, by others during a run, above what they take in quiet runs of the series

@@ -131,7 +131,7 @@ class PipelineProcesses:
         give_up = time.monotonic() + seconds + 30
         try:
             while self.running():
-                time.sleep(0.02)
+                time.sleep(0.01)
                 if self.execution_died() or failed() or time.monotonic() > give_up:
                     self.stop()
                     break

@@ -130,5 +130,5 @@ def _play(
         with recorder:
             outcomes = processes.play(seconds, failed=lambda: recorder.failed, tell=tell)
             # The counts of a process that has ended are still mapped: the sampler looks at the last ones.
-            time.sleep(max(0.05, 5e-9 * layout.period_ns))
+            time.sleep(max(0.02, 5e-9 * layout.period_ns))
             return outcomes

@@ -119,13 +119,15 @@ class Withheld(Kind):
     NOT_ASKED = "{name}, which limits, is not simulated: its threads are of another program, or share others"
     APART = "its parts do not wait for each other, so that no one of them sets its time"
     NOISE = (
-        "the forecast for {stage} is withheld: the machine takes {floor:share} of time by itself; quiet it "
+        "the forecast for {stage} is {fate}: the machine takes {floor:share} of time by itself; quiet it "
         "(latlab system check), then {again}"
     )
     DRIFT = (
-        "the forecast for {stage} is withheld: its stub at 0 % differs from the unmodified system by "
+        "the forecast for {stage} is {fate}: its stub at 0 % differs from the unmodified system by "
         "{drift:share}, and the claimed gain is {gain:share}; {again}"
     )
+    KEPT_BACK = "withheld"
+    TRIED = "uncertain"  # and told, since what is measured with the fix stands beside it
     LARGER_BUDGET = "repeat it with --budget {seconds:.0f}"
     NO_RUNS_HELP = "more runs would not settle it, since the stub itself changes the system"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,7 @@ __all__ = [
     "QueueKind",
     "SocketBuffer",
     "Stage",
+    "named",
     "stage_label",
 ]
 
@@ -241,3 +242,8 @@ class Observation:
     scheduler: Columns = field(default_factory=dict)
     thread_names: Mapping[int, str] = field(default_factory=dict)
     scheduler_missing: str = ""
+
+
+def named(queues: Iterable[Queue]) -> tuple[Queue, ...]:
+    """With a name each: one that its program gave none is called by its number."""
+    return tuple(replace(one, name=one.name or f"queue {one.number}") for one in queues)

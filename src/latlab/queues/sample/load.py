@@ -12,7 +12,15 @@ import numpy as np
 
 from latlab.errors import InputError
 from latlab.formats.recording import Recording, open_recording
-from latlab.model.queues.observation import Observation, Process, Queue, QueueKind, SocketBuffer, Stage
+from latlab.model.queues.observation import (
+    Observation,
+    Process,
+    Queue,
+    QueueKind,
+    SocketBuffer,
+    Stage,
+    named,
+)
 from latlab.queues.sample.recorder import COLUMNS, NOT_RECORDED
 
 __all__ = ["KIND", "load"]
@@ -63,7 +71,7 @@ def load(path: str | os.PathLike[str], *, exclude: tuple[str, ...] = ()) -> Obse
     moved = set(np.unique(columns["samples"]["queue"][columns["samples"]["in"] > 0]).tolist())
     told = _told_apart(queues_by_number, stages, processes, moved)
     return Observation(
-        queues=told[0],
+        queues=named(told[0]),
         stages=tuple(told[1][number] for number in sorted(stages)),
         processes=tuple(processes[number] for number in sorted(processes)),
         samples=columns["samples"],

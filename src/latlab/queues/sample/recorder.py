@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from latlab._core import clock as core_clock
 from latlab._core import queues as core
 from latlab.errors import LatlabError, UsageError
-from latlab.model.queues.observation import Observation, Queue
+from latlab.model.queues.observation import Observation, Queue, named
 from latlab.queues.sample.follow import Event, Follower, Target, require
 from latlab.queues.sample.scheduler import SchedulerWatch
 from latlab.queues.sample.sockets import SocketFollower
@@ -321,7 +321,7 @@ class Recorder:
         if not isinstance(self.sink, Memory):
             raise UsageError("the observation was written to a file", remedy="use latlab.queues.load")
         return Observation(
-            queues=self._follower.queues,
+            queues=named(self._follower.queues),
             stages=self._follower.stages,
             processes=self._follower.processes,
             samples=self.sink.columns("samples"),

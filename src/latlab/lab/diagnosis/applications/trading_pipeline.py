@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,8 @@ __all__ = ["TradingPipeline"]
 
 _DISTURBED = "disturbed"  # the name of such a look's recording, with its number
 _WHOLE = 0.8  # of the seconds that were asked for
+_APPLY = 0.25  # of what the forecast has left, for the fix that it speaks of
+_OVER = 1.0  # as much again, beyond the budget: what was asked for is not left out since a neighbour is busy
 _LOOKS = 3  # at a pipeline of which nothing can be said, since the machine was taken away under it
 
 
@@ -85,14 +88,23 @@ class TradingPipeline:
                 f"{stage} is not among the stages that may be stubbed",
                 remedy=of_stages(question.source, stage),
             )
+        story = question.apply is not None
         stubbing = Stubbing(self.layout, self.feeds, question.seconds, place.environment, question.seed)
-
-        asked = STORY_SPEEDUPS if question.apply is not None else None
+        asked = STORY_SPEEDUPS if story else None
 
         def measure(deadline: float, writer: RecordingWriter, tell: Tell) -> Forecast:
+            left_s = deadline - time.monotonic()
+            keep_s, over_s = (_APPLY * left_s, _OVER * left_s) if story else (0.0, 0.0)
             try:
                 return forecast(
-                    stubbing, stage, deadline, writer, tell, speedups=asked, applied=question.apply
+                    stubbing,
+                    stage,
+                    deadline - keep_s,
+                    writer,
+                    tell,
+                    speedups=asked,
+                    applied=question.apply,
+                    at_most=deadline + over_s,
                 )
             except CannotStubError as error:
                 raise CannotReplayError(str(error)) from None
