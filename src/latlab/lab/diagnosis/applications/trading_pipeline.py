@@ -28,7 +28,7 @@ __all__ = ["TradingPipeline"]
 _DISTURBED = "disturbed"  # the name of such a look's recording, with its number
 _WHOLE = 0.8  # of the seconds that were asked for
 _APPLY = 0.25  # of what the forecast has left, for the fix that it speaks of
-_OVER = 1.0  # as much again, beyond the budget: what was asked for is not left out since a neighbour is busy
+_OVER = 1.0  # of the budget, beyond it: what was asked for is not left out since a neighbour is busy
 _LOOKS = 3  # at a pipeline of which nothing can be said, since the machine was taken away under it
 
 
@@ -93,8 +93,9 @@ class TradingPipeline:
         asked = STORY_SPEEDUPS if story else None
 
         def measure(deadline: float, writer: RecordingWriter, tell: Tell) -> Forecast:
-            left_s = deadline - time.monotonic()
-            keep_s, over_s = (_APPLY * left_s, _OVER * left_s) if story else (0.0, 0.0)
+            keep_s = over_s = 0.0
+            if story:
+                keep_s, over_s = _APPLY * max(0.0, deadline - time.monotonic()), _OVER * question.budget_s
             try:
                 return forecast(
                     stubbing,
