@@ -45,7 +45,7 @@ _EPILOG = "`latlab diagnose compare A B` compares two diagnoses, before and afte
     type=click.Choice(["20", "50"]),
     metavar="PERCENT",
     help="Make the stage 20 or 50 % faster, run the pipeline, print the measured beside the forecast. "
-    "On a busy machine this takes up to twice --budget.",
+    "On a busy machine this takes up to three times --budget.",
 )
 @click.option(
     "--forecast/--no-forecast",

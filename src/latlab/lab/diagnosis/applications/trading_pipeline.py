@@ -28,7 +28,7 @@ __all__ = ["TradingPipeline"]
 _DISTURBED = "disturbed"  # the name of such a look's recording, with its number
 _WHOLE = 0.8  # of the seconds that were asked for
 _APPLY = 0.25  # of what the forecast has left, for the fix that it speaks of
-_OVER = 1.0  # of the budget, beyond it: what was asked for is not left out since a neighbour is busy
+_OVER = 2.0  # times the budget, beyond it: what was asked for is not left out since a neighbour is busy
 _LOOKS = 3  # at a pipeline of which nothing can be said, since the machine was taken away under it
 
 
