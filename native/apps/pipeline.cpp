@@ -37,7 +37,7 @@ class Listener {
   Listener& operator=(const Listener&) = delete;
   ~Listener() {
     thread_.request_stop();
-    ::pthread_kill(thread_.native_handle(), SIGTERM);
+    ::pthread_kill(thread_.native_handle(), SIGINT);  // one of those that it waits for
   }
 
  private:
