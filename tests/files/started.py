@@ -48,6 +48,17 @@ def as_user(user: int, work: Callable[[], object]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+def took_emitted(actions: Path, folder: Path) -> float:
+    """What the Python program that is emitted from action files says that it took, in ms."""
+    from latlab import stubs
+
+    source = folder / "emitted.py"
+    source.write_text(stubs.emit(stubs.load_actions(actions), "python"))
+    command = [sys.executable, str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return float(done.stdout.split()[0])
+
+
 def module_of(path: Path) -> ModuleType:
     """A module that is in no package, such as a tool."""
     spec = importlib.util.spec_from_file_location(f"latlab_tested_{path.stem}", path)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.files.started import took_emitted
 
 from latlab import stubs
 from latlab.cli import main
@@ -81,12 +82,7 @@ def test_an_emitted_c_program_compiles_and_ends(captured: Path, tmp_path: Path) 
 
 @pytest.mark.rights
 def test_an_emitted_python_program_runs(captured: Path, tmp_path: Path) -> None:
-    source = tmp_path / "emitted.py"
-    source.write_text(stubs.emit(stubs.load_actions(captured), "python"))
-    done = subprocess.run(
-        [sys.executable, str(source)], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert float(done.stdout.split()[0]) > 70
+    assert took_emitted(captured, tmp_path) > 70
 
 
 @pytest.mark.rights
