@@ -24,7 +24,7 @@ from latlab.reports.bench.text import (
 )
 
 
-def judged(shifts: list[float], *, block_pairs: int = 2, one_build: bool = False) -> Judgement:
+def judged(shifts: list[float], *, block_pairs: int = 2, placement: float = 0.0) -> Judgement:
     """Pairs whose sides differ by so much each, a thousandth of noise beside it."""
     random = np.random.default_rng(4)
     pairs = []
@@ -37,7 +37,7 @@ def judged(shifts: list[float], *, block_pairs: int = 2, one_build: bool = False
         smallest_effect_why="",
         alpha=0.05,
         block_pairs=block_pairs,
-        one_build=one_build,
+        placement=placement,
     )
 
 
@@ -56,8 +56,8 @@ def test_what_layouts_vary_by_is_reported() -> None:
 
 
 def test_a_small_difference_of_two_builds_names_the_command_that_draws_layouts_anew() -> None:
-    assert any("--padding" in w for w in judged([0.05] * 30, one_build=True).warnings)
-    assert not any("--padding" in w for w in judged([0.5] * 30, one_build=True).warnings)
+    assert any("--padding" in w for w in judged([0.05] * 30, placement=0.03).warnings)
+    assert not any("--padding" in w for w in judged([0.5] * 30, placement=0.03).warnings)
     assert not any("--padding" in w for w in judged([0.02] * 30).warnings)
 
 

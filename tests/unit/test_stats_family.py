@@ -173,18 +173,18 @@ def test_a_tail_is_called_different_only_where_it_surely_moved_by_more_than_is_l
     assert (faster.verdict, by) == (Ruling.FASTER, "p99")
 
 
-@pytest.mark.parametrize(("shift", "one_build", "verdict"), [
-    (0.012, False, Ruling.SLOWER), (0.012, True, Ruling.INCONCLUSIVE), (0.026, True, Ruling.INCONCLUSIVE),
-    (0.05, True, Ruling.SLOWER), (0.0, True, Ruling.EQUIVALENT),
+@pytest.mark.parametrize(("shift", "placement", "verdict"), [
+    (0.012, 0.0, Ruling.SLOWER), (0.012, 0.03, Ruling.INCONCLUSIVE), (0.026, 0.03, Ruling.INCONCLUSIVE),
+    (0.05, 0.03, Ruling.SLOWER), (0.012, 0.005, Ruling.SLOWER), (0.0, 0.03, Ruling.EQUIVALENT),
 ])  # fmt: skip
 def test_a_difference_of_two_single_builds_is_surely_more_than_their_placement(
-    shift: float, one_build: bool, verdict: Ruling
+    shift: float, placement: float, verdict: Ruling
 ) -> None:
     random = np.random.default_rng(4)
     pairs = [paired.Difference((shift + 0.006 * random.normal(),), (0.0,)) for _ in range(60)]
     (one,) = judge_measures(
         pairs, ("typical",), smallest_effect=0.01, declared=False, alpha=0.05, block_pairs=1, final=True,
-        one_build=one_build,
+        placement=placement,
     )  # fmt: skip
     assert one.result.verdict is verdict
     assert ("--build CMD --padding" in one.result.why) == (verdict is Ruling.INCONCLUSIVE)

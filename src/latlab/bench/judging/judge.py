@@ -12,6 +12,7 @@ import numpy.typing as npt
 from latlab.bench.judging.humps import iteration_humps
 from latlab.bench.judging.measures import (
     DECLARED,
+    PLACEMENT,
     combined,
     judge_measures,
     names_of,
@@ -115,7 +116,7 @@ def judge_pairs(
     refused: str | None = None,
     declared: bool = True,
     over: Sequence[str] = DECLARED,
-    one_build: bool = False,
+    placement: float = 0.0,
 ) -> Judgement:
     """Judge interleaved process pairs (A, B), in the order measured.
 
@@ -128,7 +129,7 @@ def judge_pairs(
         refused: why no verdict may be given, or None.
         declared: whether the user named the smallest effect.
         over: the measures that have to be equivalent.
-        one_build: whether each side is one build of compiled code.
+        placement: as in `judge_measures`.
     """
     names = measured(pairs)
     differences = [difference(a, b, names) for a, b in pairs]
@@ -143,7 +144,7 @@ def judge_pairs(
         block_pairs=block_pairs,
         final=True,
         pooled=pooled_mean(pairs),
-        one_build=one_build,
+        placement=placement,
     )
     result, decided_by = combined(judged, alpha=alpha, declared=over)
     warnings: list[str] = []
@@ -154,7 +155,7 @@ def judge_pairs(
         warnings += [said(BenchWarning.OF_SIDE, side=side, warning=w) for w in _warnings(details[side])]
     details["layouts"] = _layouts(differences)
     small = abs(result.effect or 0.0) < LAYOUT_REACH or decided_by != "typical"
-    if one_build and result.verdict in DIFFERENT and small:
+    if placement >= PLACEMENT and result.verdict in DIFFERENT and small:
         warnings.append(said(BenchWarning.ONE_BUILD))
     counts = [sorted({pair[i].operations for pair in pairs}) for i in (0, 1)]
     if any(len(c) > 1 for c in counts):

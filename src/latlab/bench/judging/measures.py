@@ -46,6 +46,8 @@ TAIL_MARGIN = 0.1
 # Where its code happens to lie moves a build by as much without a change, where placements can't be drawn: a
 # difference of two single builds is surely more.
 PLACEMENT = 0.03
+# Where they are drawn, what the order of functions is worth to both together stays: up to 0.5 % was seen.
+DRAWN_PLACEMENT = 0.005
 # What a verdict is over by default. A tail that changed is found, too; one that can't be told leaves the
 # verdict on the others as it is, and is said to be open.
 DECLARED = ("typical", "mean")
@@ -113,7 +115,7 @@ def judge_measures(
     block_pairs: int,
     final: bool,
     pooled: float = 0.0,
-    one_build: bool = False,
+    placement: float = 0.0,
 ) -> tuple[Measure, ...]:
     """Judge each measure by itself: whether it differs at its part of the level, whether it is equivalent at
     all of it.
@@ -131,7 +133,7 @@ def judge_measures(
         block_pairs: as in `paired.interleaving`.
         final: whether the budget is over, so that the wider margins count.
         pooled: of `pooled_mean`: where it lies outside a margin, the mean isn't equivalent within it.
-        one_build: whether each side is one build of compiled code, whose placement moves times by itself.
+        placement: what code placement alone may do; a smaller difference isn't said.
     """
     ratios, noises = paired.arrays(differences)
     out = []
@@ -145,7 +147,7 @@ def judge_measures(
         )
         result = whole = judged(alpha=alpha * part)
         tail = index > 0 and name != "mean"
-        sure = margin if tail else max(margin, PLACEMENT) if one_build else 0.0
+        sure = margin if tail else placement
         small = result.verdict in (Ruling.SLOWER, Ruling.FASTER) and not _beyond(result, sure)
         if small:
             why = result.why if tail else said(VerdictSaid.ONE_PLACEMENT, margin=sure)

@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 
 from latlab.bench.judging import judge as _judge
-from latlab.bench.judging.measures import DECLARED, combined, judge_measures, pooled_mean
+from latlab.bench.judging.measures import (
+    DECLARED,
+    DRAWN_PLACEMENT,
+    PLACEMENT,
+    combined,
+    judge_measures,
+    pooled_mean,
+)
 from latlab.bench.measuring import control as _control
 from latlab.bench.measuring.builds import build_anew
 from latlab.bench.measuring.pilot import run_pilot
@@ -129,7 +136,7 @@ class _Prepared:
     effect_why: str
     settings: Settings
     declared: bool
-    one_build: bool = False
+    placement: float = 0.0
     pairs: list[tuple[Sample, Sample]] = field(default_factory=list)
 
     def differences(self) -> list[paired.Difference]:
@@ -176,7 +183,7 @@ def run_suite(
         out.plans[name] = one.plan
         if planned is not None:
             found = {"smallest_effect": one.effect, "smallest_effect_why": one.effect_why}
-            found |= {"declared": one.declared, "refused": refused, "one_build": one.one_build}
+            found |= {"declared": one.declared, "refused": refused, "placement": one.placement}
             planned(name, {**found, "plan": dataclasses.asdict(one.plan)})
     names = list(ready)
     if not names:
@@ -204,7 +211,7 @@ def run_suite(
             refused=refused,
             declared=one.declared,
             over=asked.over,
-            one_build=one.one_build,
+            placement=one.placement,
         )
     return out
 
@@ -227,29 +234,29 @@ def run_ab(
 def _prepared(comparison: Comparison, settings: Settings, asked: Asked) -> _Prepared:
     earlier, declared = comparison.earlier, asked.smallest_effect is not None
     if earlier is None:
-        plan, effect, why, settings, one_build = _planned(comparison.a, comparison.b, settings, asked)
+        plan, effect, why, settings, placement = _planned(comparison.a, comparison.b, settings, asked)
     else:
         plan, effect, why = earlier.plan, earlier.effect, earlier.effect_why
         declared = declared or earlier.declared
         settings, _ = conditions_for(comparison.a, comparison.b, settings)
-        settings, one_build = _placing(comparison.a, comparison.b, settings, asked)
+        settings, placement = _placing(comparison.a, comparison.b, settings, asked)
         if asked.smallest_effect is not None:
             effect, why = _declared(asked.smallest_effect)
     kept = [] if earlier is None else list(earlier.pairs)
     settings = with_plan(settings, plan)
-    return _Prepared(comparison, plan, effect, why, settings, declared, one_build, kept)
+    return _Prepared(comparison, plan, effect, why, settings, declared, placement, kept)
 
 
-def _placing(a: Target, b: Target, settings: Settings, asked: Asked) -> tuple[Settings, bool]:
-    """(settings, whether each side is one build of compiled code whose functions lie where they happen to).
+def _placing(a: Target, b: Target, settings: Settings, asked: Asked) -> tuple[Settings, float]:
+    """(settings, what the placement of two builds of compiled code may do to their times).
 
     What is built anew is placed anew by that; of what isn't, copies are placed anew where they can be.
     """
     same = (a.path, a.command[:1], a.fixture) == (b.path, b.command[:1], b.fixture)
     if same or asked.build is not None or compiled(a) is None or compiled(b) is None:
-        return settings, False
+        return settings, 0.0
     placed, everywhere = draws_places(a, b, settings)
-    return dataclasses.replace(settings, moved=placed), not everywhere
+    return dataclasses.replace(settings, moved=placed), DRAWN_PLACEMENT if everywhere else PLACEMENT
 
 
 def _so_far(trial: family.Trial) -> float:
@@ -293,7 +300,7 @@ def _judging(one: _Prepared, asked: Asked) -> Callable[[Sequence[paired.Differen
             block_pairs=one.plan.block_pairs,
             final=final,
             pooled=pooled_mean(one.pairs),
-            one_build=one.one_build,
+            placement=one.placement,
         )
         return combined(measures, alpha=asked.alpha, declared=asked.over)[0]
 
@@ -302,10 +309,10 @@ def _judging(one: _Prepared, asked: Asked) -> Callable[[Sequence[paired.Differen
 
 def _planned(
     a: Target, b: Target, settings: Settings, asked: Asked
-) -> tuple[Plan, float, str, Settings, bool]:
+) -> tuple[Plan, float, str, Settings, float]:
     """Run the pilot; (plan, smallest effect, why that, the conditions that suit both, as in `_placing`)."""
     settings, call_s = conditions_for(a, b, settings)
-    settings, one_build = _placing(a, b, settings, asked)
+    settings, placement = _placing(a, b, settings, asked)
     begin = awake()
     command = a.apart or b.apart
     fixed = command or asked.iterations is not None
@@ -336,7 +343,7 @@ def _planned(
         budget_s=max(0.0, asked.seconds - (awake() - begin)),
         max_pairs=asked.max_pairs,
     )
-    return plan, effect, why, settings, one_build
+    return plan, effect, why, settings, placement
 
 
 def _declared(effect: float) -> tuple[float, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from latlab.bench.judging.judge import judge_pairs
-from latlab.bench.judging.measures import DECLARED
+from latlab.bench.judging.measures import DECLARED, PLACEMENT
 from latlab.bench.measuring.experiment import Earlier
 from latlab.bench.measuring.plan import plan_from
 from latlab.bench.processes.process import fixtures
@@ -153,7 +153,7 @@ def judge_again(
             refused=planned.get("refused"),
             declared=smallest_effect is not None or bool(planned.get("declared", True)),
             over=tuple(map(str, raw.meta["asked"].get("over", DECLARED))),
-            one_build=bool(planned.get("one_build", False)),
+            placement=float(planned.get("placement", PLACEMENT if planned.get("one_build") else 0.0)),
         )
     return judged, {name: planned["plan"] for name, planned in plans.items()}
 

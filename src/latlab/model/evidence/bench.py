@@ -49,7 +49,7 @@ class VerdictSaid(Kind):
     WITHIN = "the interval is within {margin:share2}"
     WITHIN_THIS_BUDGET = "the interval is within {margin:share0}; this budget can't tell less here"
     ONE_PLACEMENT = (
-        "each side is one build, whose code placement alone can move times by {margin:share0}, and the "
+        "each side is one build, whose code placement alone can move times by {margin:share}, and the "
         "difference may be smaller; draw placements: --build CMD --padding"
     )
     INTERLEAVE = "run them interleaved: latlab bench ab A B"
