@@ -41,6 +41,15 @@
         def latlab_spend(self, mark: int, /) -> None:
             """Simulate the time of a call that began at a mark."""
 
+        def latlab_set_looks(self, quiet: int, reaches: bool, /) -> None:
+            """A recording looks at calls after so many, where they reach something."""
+
+        def latlab_take(self, thread: int, reserved: int, /) -> tuple[bytes, int, int, int]:
+            """What a thread kept and is not written: its bytes, values, the first one's number, the next number."""
+
+        def latlab_harmless(self) -> int:
+            """Recorded calls that could change nothing."""
+
         def latlab_inside(self) -> int:
             """Ns spent within the stub where it simulated no time."""
 

@@ -20,13 +20,14 @@
 
 #include "stubs/sleep.hpp"
 #include "stubs/spin.hpp"
+#include "stubs_recording.hpp"
 
 namespace latlab::stubs::python {
 
 namespace st = latlab::stubs;
 namespace engine = latlab::stub::detail;
 
-enum Mode : std::uint8_t { kOff, kMeasure, kDelay, kReplay, kSlow };
+enum Mode : std::uint8_t { kOff, kMeasure, kDelay, kReplay, kSlow, kRecord };
 // Shared: the same object may be handed out to everybody. Given: made when the trace was loaded, and handed
 // out once; it is the caller's from then on. Made: by the hook, when it is asked for.
 enum Kind : std::uint8_t { kShare, kGive, kMake };
@@ -49,6 +50,7 @@ struct Sequence {
   std::int64_t lost_ns = 0;  // within calls: ready without a CPU, or taken by the machine
   std::vector<std::pair<std::uint64_t, std::uint64_t>> spans;  // counter at begin and end of measured calls
   pid_t tid = 0;                                               // of the thread that was measured
+  Kept kept;                                                   // of a recording
 };
 
 struct State {
@@ -58,6 +60,10 @@ struct State {
   std::int64_t inside_ns = 0;        // within a stub without time: what its function costs
   std::vector<std::uint64_t> marks;  // begin and end of each call
   bool marked = false;               // a marked call goes on: one within it is part of it
+  std::uint64_t quiet = 0;           // calls up to this one are recorded without a look at what they change
+  std::uint64_t harmless = 0;        // calls that could change nothing
+  std::uint64_t cleared = 0;         // how often the sequences were
+  bool reaches = true;               // a call may change something besides its arguments
 };
 
 struct Component {
@@ -174,10 +180,17 @@ inline Sequence* find_sequence(Component* self) {
   const std::size_t index = PyLong_AsSize_t(which);
   Py_DECREF(which);
   if (PyErr_Occurred() != nullptr) return nullptr;
-  if (self->mode == kMeasure && index >= state.sequences.size()) state.sequences.resize(index + 1);
+  if ((self->mode == kMeasure || self->mode == kRecord) && index >= state.sequences.size())
+    state.sequences.resize(index + 1);
   if (index >= state.sequences.size()) {
     PyErr_SetString(PyExc_IndexError, "no such sequence");
     return nullptr;
+  }
+  if (self->mode == kRecord) {
+    PyObject* slowly = PyObject_CallMethod(self->hook, "keeps_by_arguments", nullptr);
+    if (slowly == nullptr) return nullptr;
+    state.sequences[index].kept.slowly = slowly == Py_True;
+    Py_DECREF(slowly);
   }
   state.threads.emplace_back(thread, index);
   self->cached_thread = thread;
@@ -193,20 +206,9 @@ inline PyObject* hand_out(Component* self, PyObject*& value, std::uint8_t kind, 
     case kGive:
       return std::exchange(value, nullptr);
     default: {
-      PyObject* given = PyTuple_New(static_cast<Py_ssize_t>(count));
-      if (given == nullptr) return nullptr;
-      for (std::size_t i = 0; i < count; ++i) {
-        Py_INCREF(arguments[i]);
-        PyTuple_SetItem(given, static_cast<Py_ssize_t>(i), arguments[i]);
-      }
-      PyObject* named = PyDict_New();
-      for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_Size(names); ++i) {
-        PyDict_SetItem(named, PyTuple_GetItem(names, i), arguments[count + static_cast<std::size_t>(i)]);
-      }
-      PyObject* result = PyObject_CallMethod(self->hook, "make", "OOO", value, given, named);
-      Py_DECREF(given);
-      Py_XDECREF(named);
-      return result;
+      const Arguments all(arguments, count, names);
+      if (!all.made()) return nullptr;
+      return PyObject_CallMethod(self->hook, "make", "OOO", value, all.given, all.named);
     }
   }
 }
@@ -249,6 +251,84 @@ PyObject* measured(Sequence* sequence, std::vector<Call>& calls, Function&& func
   return result;
 }
 
+// By the hook: whatever isn't done at the speed of C.
+inline PyObject* slowly(Component* self, PyObject* const* arguments, std::size_t flags, PyObject* names) {
+  PyObject* slow = PyObject_GetAttrString(self->hook, "slow");
+  if (slow == nullptr) return nullptr;
+  PyObject* result = PyObject_Vectorcall(slow, arguments, flags & ~PY_VECTORCALL_ARGUMENTS_OFFSET, names);
+  Py_DECREF(slow);
+  return result;
+}
+
+// A thread's call of a component is recorded: those that are made within it are part of it.
+inline bool& recording_inside() {
+  static thread_local bool inside = false;
+  return inside;
+}
+
+// An exception or a result that is no plain data, kept by the hook; the call goes on as it would have.
+inline PyObject* keep_slowly(Component* self, PyObject* result, const Arguments& all) {
+  PyObject* kind = nullptr;
+  PyObject* raised = nullptr;
+  PyObject* trace = nullptr;
+  if (result == nullptr) {
+    PyErr_Fetch(&kind, &raised, &trace);
+    PyErr_NormalizeException(&kind, &raised, &trace);
+    if (trace != nullptr) PyException_SetTraceback(raised, trace);
+  }
+  PyObject* kept = all.made() ? PyObject_CallMethod(self->hook, "keep", "OOOO", all.given, all.named,
+                                                    result != nullptr ? result : Py_None,
+                                                    raised != nullptr ? raised : Py_None)
+                              : nullptr;
+  if (kept == nullptr) {
+    Py_XDECREF(result);
+    Py_XDECREF(kind);
+    Py_XDECREF(raised);
+    Py_XDECREF(trace);
+    return nullptr;
+  }
+  Py_DECREF(kept);
+  if (result == nullptr) PyErr_Restore(kind, raised, trace);
+  return result;
+}
+
+inline PyObject* record(Component* self, PyObject* const* arguments, std::size_t flags, PyObject* names) {
+  bool& inside = recording_inside();
+  if (inside) return PyObject_Vectorcall(self->function, arguments, flags, names);
+  State& state = *self->state;
+  Sequence* sequence = find_sequence(self);
+  if (sequence == nullptr) return nullptr;
+  ++state.calls;
+  const auto count = static_cast<std::size_t>(PyVectorcall_NARGS(flags));
+  if (sequence->kept.slowly) return slowly(self, arguments, flags, names);
+  if (state.calls > state.quiet) {
+    const std::size_t all = count + static_cast<std::size_t>(names == nullptr ? 0 : PyTuple_Size(names));
+    if (state.reaches || !are_plain(arguments, all)) return slowly(self, arguments, flags, names);
+    ++state.harmless;
+  }
+  const std::uint64_t cleared = state.cleared;
+  inside = true;
+  PyObject* result = PyObject_Vectorcall(self->function, arguments, flags, names);
+  inside = false;
+  if (state.cleared != cleared) return result;  // the recording has ended meanwhile
+  Kept& kept = sequence->kept;
+  if (result != nullptr && put_plain(kept, result)) [[likely]] {
+    ++kept.count;
+    ++kept.next;
+  } else {
+    // What ends the program is no result.
+    if (result == nullptr && PyErr_ExceptionMatches(PyExc_Exception) == 0 &&
+        PyErr_ExceptionMatches(PyExc_SystemExit) == 0)
+      return nullptr;
+    return keep_slowly(self, result, Arguments(arguments, count, names));
+  }
+  if (kept.used < kChunk_bytes) return result;
+  PyObject* written = PyObject_CallMethod(self->hook, "write_kept", nullptr);
+  if (written == nullptr) Py_CLEAR(result);
+  Py_XDECREF(written);
+  return result;
+}
+
 inline PyObject* dispatch(PyObject* object, PyObject* const* arguments, std::size_t flags, PyObject* names) {
   auto* self = reinterpret_cast<Component*>(object);
   switch (self->mode) {
@@ -281,14 +361,11 @@ inline PyObject* dispatch(PyObject* object, PyObject* const* arguments, std::siz
       delayed = before;
       return result;
     }
-    default: {
+    case kRecord:
+      return record(self, arguments, flags, names);
+    default:
       ++self->state->calls;
-      PyObject* slow = PyObject_GetAttrString(self->hook, "slow");
-      if (slow == nullptr) return nullptr;
-      PyObject* result = PyObject_Vectorcall(slow, arguments, flags & ~PY_VECTORCALL_ARGUMENTS_OFFSET, names);
-      Py_DECREF(slow);
-      return result;
-    }
+      return slowly(self, arguments, flags, names);
   }
 }
 

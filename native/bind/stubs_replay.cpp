@@ -1,5 +1,7 @@
 // Threads: a Component is used under the GIL, like every Python object.
 //
+// Over 400 lines: one type with its methods, each of a few lines.
+//
 // The callable that stands in for a component: it calls the original, or hands out recorded results at the
 // speed of a C function. It is a type of its own, and not a bound function, since a call through nanobind
 // costs more than the whole budget of a replayed immutable (60 ns); and it stands here and not in the core,
@@ -34,6 +36,8 @@ void clear_values(State& state) {
   }
   state.sequences.clear();
   state.threads.clear();
+  state.harmless = 0;
+  ++state.cleared;
 }
 
 PyObject* make_component(PyTypeObject* type, PyObject* arguments, PyObject*) {
@@ -115,7 +119,7 @@ PyObject* set_mode(PyObject* object, PyObject* arguments) {
   int simulated = 0;
   if (PyArg_ParseTuple(arguments, "idLppp", &mode, &factor, &delay, &idle, &released, &simulated) == 0)
     return nullptr;
-  if (mode < kOff || mode > kSlow) {
+  if (mode < kOff || mode > kRecord) {
     PyErr_SetString(PyExc_ValueError, "no such mode");
     return nullptr;
   }
@@ -128,7 +132,7 @@ PyObject* set_mode(PyObject* object, PyObject* arguments) {
   self->simulate = simulated != 0;
   self->state->calls = 0;
   self->state->inside_ns = 0;
-  if (mode == kMeasure) {
+  if (mode == kMeasure || mode == kRecord) {
     clear_values(*self->state);
     self->cached = nullptr;
   }
@@ -176,7 +180,7 @@ PyObject* set_times(PyObject* object, PyObject* list) {
   Py_RETURN_NONE;
 }
 
-template <std::vector<Call> Sequence::* kWhich>
+template <std::vector<Call> Sequence::*kWhich>
 PyObject* get_calls(PyObject* object, PyObject*) {
   nb::list result;
   for (const Sequence& one : reinterpret_cast<Component*>(object)->state->sequences) {
@@ -266,6 +270,39 @@ PyObject* spend(PyObject* object, PyObject* mark) {
   Py_RETURN_NONE;
 }
 
+// Which calls a recording looks at: after `quiet` of them, where a call reaches something.
+PyObject* set_looks(PyObject* object, PyObject* arguments) {
+  State& state = *reinterpret_cast<Component*>(object)->state;
+  unsigned long long quiet = 0;
+  int reaches = 0;
+  if (PyArg_ParseTuple(arguments, "Kp", &quiet, &reaches) == 0) return nullptr;
+  state.quiet = quiet;
+  state.reaches = reaches != 0;
+  Py_RETURN_NONE;
+}
+
+// What a thread has kept and not written: (bytes, values, the first one's number, the number after them).
+// `reserved` numbers after them are the caller's.
+PyObject* take(PyObject* object, PyObject* arguments) {
+  State& state = *reinterpret_cast<Component*>(object)->state;
+  unsigned long thread = 0;
+  unsigned long reserved = 0;
+  if (PyArg_ParseTuple(arguments, "kk", &thread, &reserved) == 0) return nullptr;
+  if (thread >= state.sequences.size()) state.sequences.resize(thread + 1);
+  Kept& kept = state.sequences[thread].kept;
+  const std::uint64_t after = kept.next;
+  nb::object result =
+      nb::make_tuple(nb::bytes(kept.bytes.data(), kept.used), kept.count, after - kept.count, after);
+  kept.next += reserved;
+  kept.used = 0;
+  kept.count = 0;
+  return result.release().ptr();
+}
+
+PyObject* get_harmless(PyObject* object, PyObject*) {
+  return PyLong_FromUnsignedLongLong(reinterpret_cast<Component*>(object)->state->harmless);
+}
+
 PyObject* get_inside(PyObject* object, PyObject*) {
   return PyLong_FromLongLong(reinterpret_cast<Component*>(object)->state->inside_ns);
 }
@@ -305,6 +342,11 @@ PyMethodDef kMethods[] = {
      "For each sequence the begin of its first and the end of its last call, and what was lost, ns."},
     {"latlab_mark", get_mark, METH_NOARGS, "The counter at a call's entry, for spend()."},
     {"latlab_spend", spend, METH_O, "Simulate the time of a call that began at a mark."},
+    {"latlab_set_looks", set_looks, METH_VARARGS,
+     "set_looks(quiet, reaches): a recording looks at calls after so many, where they reach something."},
+    {"latlab_take", take, METH_VARARGS,
+     "take(thread, reserved): what it kept and is not written: (bytes, values, first number, next number)."},
+    {"latlab_harmless", get_harmless, METH_NOARGS, "Recorded calls that could change nothing."},
     {"latlab_inside", get_inside, METH_NOARGS, "ns spent within the stub where it simulated no time."},
     {"latlab_calls", get_calls, METH_NOARGS, "Calls since the mode was set."},
     {"latlab_left", get_left, METH_NOARGS, "Recorded values that were not handed out."},
@@ -341,6 +383,23 @@ PyType_Spec kSpec = {
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
     kSlots};
 
+nb::list plain_values(const nb::bytes& data, std::uint64_t count) {
+  if (count > data.size()) throw nb::value_error("more plain values than bytes");
+  PlainReader reader(data.c_str(), data.size());
+  nb::list found;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    PyObject* one = reader.next();
+    if (one == nullptr) throw nb::python_error();
+    found.append(nb::steal(one));
+  }
+  if (!reader.done()) throw nb::value_error("plain values with something left over");
+  return found;
+}
+
+bool set_recording(bool inside) {
+  return std::exchange(recording_inside(), inside);
+}
+
 }  // namespace
 
 NB_MODULE(stubs_replay, m) {
@@ -350,6 +409,11 @@ NB_MODULE(stubs_replay, m) {
   m.attr("Component") = nb::steal(type);
   m.def("insist", &insist, nb::arg("number"),
         "Let a signal come again until its function in Python has run and set another handler.");
+  m.def("plain_values", &plain_values, nb::arg("data"), nb::arg("count"),
+        nb::sig("def plain_values(data: bytes, count: int) -> list[object]"),
+        "The values of an entry of plain values; ValueError where it is damaged.");
+  m.def("set_recording", &set_recording, nb::arg("inside"),
+        "Whether this thread is within a component that is recorded; as it was before.");
   // The layout of files that C++ and Python share, from the headers that define it.
   m.attr("PLAN_HEAD") = nb::str(engine::kPlanHead.data(), engine::kPlanHead.size());
   m.attr("TIMES_HEAD_FORMAT") = engine::kTimesHeadFormat;

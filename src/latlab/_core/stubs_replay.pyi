@@ -46,6 +46,15 @@ class Component:
     def latlab_spend(self, mark: int, /) -> None:
         """Simulate the time of a call that began at a mark."""
 
+    def latlab_set_looks(self, quiet: int, reaches: bool, /) -> None:
+        """A recording looks at calls after so many, where they reach something."""
+
+    def latlab_take(self, thread: int, reserved: int, /) -> tuple[bytes, int, int, int]:
+        """What a thread kept and is not written: its bytes, values, the first one's number, the next number."""
+
+    def latlab_harmless(self) -> int:
+        """Recorded calls that could change nothing."""
+
     def latlab_inside(self) -> int:
         """Ns spent within the stub where it simulated no time."""
 
@@ -58,6 +67,16 @@ class Component:
 def insist(number: int) -> None:
     """
     Let a signal come again until its function in Python has run and set another handler.
+    """
+
+def plain_values(data: bytes, count: int) -> list[object]:
+    """
+    The values of an entry of plain values; ValueError where it is damaged.
+    """
+
+def set_recording(inside: bool) -> bool:
+    """
+    Whether this thread is within a component that is recorded; as it was before.
     """
 
 PLAN_HEAD: str = 'latlab-stubs-plan 3'

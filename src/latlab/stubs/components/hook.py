@@ -25,7 +25,7 @@ from latlab.stubs.components import values as _values
 if TYPE_CHECKING:
     from latlab.stubs.components.session import Session
 
-OFF, MEASURE, DELAY, REPLAY, SLOW = range(5)
+OFF, MEASURE, DELAY, REPLAY, SLOW, RECORD = range(6)
 
 # Of a code object's co_flags (inspect.CO_*).
 _SUSPENDED = {0x20: "a generator", 0x80: "an async function", 0x200: "an async generator"}
@@ -33,9 +33,14 @@ _SUSPENDED = {0x20: "a generator", 0x80: "an async function", 0x200: "an async g
 # As a function is: by its name, which is the component's in another process, too.
 copyreg.pickle(stubs_replay.Component, lambda stub: str(vars(stub)["__qualname__"]))
 
+#: How a result is handed out: the same to everybody, once, or made when it is asked for.
+SHARED, GIVEN, MADE = range(3)
+#: More calls than there ever are.
+NEVER = (1 << 64) - 1
+_FEW = 1024  # results that are held before those are let go that nobody else has
+
 _components: dict[str, Hook] = {}
 lock = threading.RLock()
-_inside = threading.local()  # whether this thread is within a component that is recorded
 
 
 class ReplayError(LatlabError):
@@ -65,11 +70,12 @@ class Hook:
         self.taken: dict[bytes, int] = {}
         self.threads: dict[str, int] = {}
         self.alive: dict[int, tuple[Any, int]] = {}  # results by id: the same object may be returned again
+        self.many = _FEW  # of them
         self.delivered: dict[int, Any] = {}
         self.retained: set[int] | None = None  # calls whose result is returned again; None: not known
-        self.count = 0
-        # In order and watched: each thread's results, and what was found after some of its calls.
-        self.ordered: dict[int, tuple[list[bytes | None], dict[int, dict[str, int]]]] = {}
+        self.count = -1  # the number of the last result that is no plain data
+        # In order and watched: each thread's results, how they are handed out, what was found after calls.
+        self.ordered: dict[int, tuple[list[Any], bytearray, dict[int, dict[str, int]]]] = {}
         self.taken_in_order: dict[int, int] = {}
         self.differs: str | None = None
         self.lost: dict[str, str] = {}  # places that can't be kept, and why
@@ -94,6 +100,26 @@ class Hook:
         self.callable.latlab_set_mode(OFF, 1.0, 0, False, False, False)
         self.callable.latlab_set_sequences([])
         self.reset()
+
+    def record(self, session: Session, watching: bool) -> None:
+        """Record from now on: at the speed of C, where nothing but results tells calls apart."""
+        self.session, self.watching = session, watching
+        if session.keyed or self.pooled or self.shared or self.mutates:
+            self.callable.latlab_set_sequences([])
+            self.callable.latlab_set_mode(SLOW, 1.0, 0, False, False, False)
+            return
+        self.numbering = True
+        self.callable.latlab_set_mode(RECORD, 1.0, 0, False, False, False)
+        self.callable.latlab_set_looks(0 if watching else NEVER, True)
+
+    def write_kept(self) -> None:
+        """Write the plain results of this thread, of which there are many now."""
+        if self.session is not None:
+            self.session.write_kept(self, self.thread_number())
+
+    def keeps_by_arguments(self) -> bool:
+        """Whether it is chance which calls this thread gets."""
+        return self._by_arguments()
 
     def thread_number(self) -> int:
         """Threads are told apart by name: Python numbers unnamed ones by their creation."""
@@ -220,7 +246,7 @@ class Hook:
             result = self._replay_watched(arguments, named)
             self.callable.latlab_spend(mark)
             return result
-        if not session.replaying and not session.keyed and getattr(_inside, "recording", False):
+        if not session.replaying and not session.keyed and stubs_replay.set_recording(True):
             return self.function(*arguments, **named)  # a stub of the outer one won't call it either
         if session.replaying:
             mark = self.callable.latlab_mark()
@@ -244,19 +270,41 @@ class Hook:
         return self.shared or _plan_of_pools(threading.current_thread())
 
     def _record(self, session: Session, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        key = self._key(session, arguments, named)
+        outer = False if not session.keyed else stubs_replay.set_recording(True)
         raised: BaseException | None = None
         value: Any = None
-        before = self.watcher().before(arguments, named) if self.watching else None
-        outer = getattr(_inside, "recording", False)
-        _inside.recording = True
         try:
-            value = self.function(*arguments, **named)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever it raises is part of its function
-            raised = error
+            key = self._key(session, arguments, named)
+            before = self._before(arguments, named) if self.watching else None
+            try:
+                value = self.function(*arguments, **named)
+            except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever it raises is part of its function
+                raised = error
         finally:
-            _inside.recording = outer
-        looked = self.watcher().after(before, arguments, named) if before is not None else None
+            stubs_replay.set_recording(outer)
+        looked = None
+        if before is not None:
+            looked = self.watcher().after(before, arguments, named)
+            self.callable.latlab_set_looks(self.watcher().quiet, self.watcher().reaches)
+        self._keep(session, arguments, named, value, raised, key, looked)
+        if raised is not None:
+            raise raised
+        return value
+
+    def _before(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, int] | None:
+        return self.watcher().before(self.callable.latlab_calls(), arguments, named)
+
+    def keep(
+        self, arguments: tuple[Any, ...], named: dict[str, Any], value: Any, raised: BaseException | None
+    ) -> None:
+        """A result that is no plain data, of a call that was recorded at the speed of C."""
+        if self.session is not None:
+            self._keep(self.session, arguments, named, value, raised, b"", None)
+
+    def _keep(
+        self, session: Session, arguments: tuple[Any, ...], named: dict[str, Any], value: Any,
+        raised: BaseException | None, key: bytes, looked: dict[str, int] | None,
+    ) -> None:  # fmt: skip
         thread = self.thread_number()
         known: dict[int, Any] = {
             id(one): ("argument", i) for i, one in enumerate(arguments) if not _values.is_immutable(one)
@@ -272,12 +320,15 @@ class Hook:
                 if one is value
             }
         same = self.alive[id(value)][1] if id(value) in self.alive else -1
-        number = self.count
-        self.count += 1
+        with lock:
+            # The call's number, which another thread may have drawn meanwhile.
+            number = self.count = max(self.count + 1, self.callable.latlab_calls() - 1)
         # Immutable results can't be told from copies of themselves, and so needn't be.
         shared = raised is None and id(value) not in known and not _values.is_immutable(value)
         if shared:
             self.alive.setdefault(id(value), (value, number))
+            if len(self.alive) > self.many:
+                self._let_go()
         states = {}
         for which in self.mutates:
             place = self._place(which, arguments, named)
@@ -290,9 +341,15 @@ class Hook:
         null = value is None and raised is None and not states
         blob = None if null else self._pickle(document, known, set(map(id, states.values())))
         session.add(self, thread, blob, key, looked)
-        if raised is not None:
-            raise raised
-        return value
+
+    def _let_go(self) -> None:
+        """Forget results that nobody else has: such an object can't be returned again."""
+        with lock:
+            held, self.alive = self.alive, {}
+            for number, one in held.items():
+                if sys.getrefcount(one[0]) > 2:  # the tuple's own and the argument's
+                    self.alive[number] = one
+            self.many = max(_FEW, 2 * len(self.alive))
 
     def _pickle(self, document: dict[str, Any], known: dict[int, Any], states: set[int]) -> bytes:
         file = io.BytesIO()
@@ -321,7 +378,7 @@ class Hook:
 
     def _replay_watched(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """In order, and compared with what was recorded of the state after each call that was looked at."""
-        values, looks = self.ordered[self.sequence_of_thread()]
+        values, kinds, looks = self.ordered[self.sequence_of_thread()]
         thread = self.sequence_of_thread()
         at = self.taken_in_order[thread] = self.taken_in_order.get(thread, -1) + 1
         if at >= len(values):
@@ -330,7 +387,7 @@ class Hook:
         raised: BaseException | None = None
         value = None
         try:
-            value = None if blob is None else self.make(blob, arguments, named)
+            value = blob if kinds[at] == SHARED else self.make(blob, arguments, named)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # as it was recorded
             raised = error
         expected = looks.get(at)

@@ -228,6 +228,7 @@ def _numbered(state: str, key: str) -> str:
 
 _applied: dict[str, tuple[Hook, Entry]] = {}
 _kept_by = 0  # the process that has kept everything already
+_keeping = 0  # the process that does so now
 _process: str | None = None
 _samplers: dict[str, Sampler] = {}
 
@@ -274,10 +275,9 @@ def _set(hook: Hook, entry: Entry) -> None:
     if entry.mode == "measure":
         hook.callable.latlab_set_mode(_component.MEASURE, 1.0, 0, False, False, False)
     elif entry.mode == "record":
-        hook.watching = "watch" in flags
         path = f"{entry.state}/{_process}.trace"
-        hook.session = _session.Session(path, replaying=False, keyed="keyed" in entry.flags or hook.pooled)
-        hook.callable.latlab_set_mode(_component.SLOW, 1.0, 0, False, False, False)
+        session = _session.Session(path, replaying=False, keyed="keyed" in entry.flags or hook.pooled)
+        hook.record(session, watching="watch" in flags)
     elif entry.mode == "delay":
         hook.callable.latlab_set_mode(_component.DELAY, 1.0, entry.delay_ns, False, released, False)
     else:
@@ -371,8 +371,15 @@ def _times(hook: Hook, base: str, *, single: bool) -> list[bytes]:
 
 def _finish() -> None:
     """Keep what this process measured or recorded."""
-    global _kept_by
-    _kept_by = os.getpid()
+    global _kept_by, _keeping
+    _kept_by = _keeping = os.getpid()
+    try:
+        _keep()
+    finally:
+        _keeping = 0
+
+
+def _keep() -> None:
     for hook, entry in _applied.values():
         base = f"{entry.state}/{_process}"
         if "marks" in entry.flags or "opening" in entry.flags:
@@ -398,11 +405,12 @@ def _finish() -> None:
         elif entry.mode == "record" and hook.session is not None and error is None:
             hook.session.save()
             if hook.watch is not None:
-                hook.watch.save(f"{base}.changes", hook.lost)
+                made, harmless = hook.callable.latlab_calls(), hook.callable.latlab_harmless()
+                hook.watch.save(f"{base}.changes", hook.lost, made, harmless)
         elif entry.mode in ("flat", "busy", "idle"):
             left = 0 if "keyed" in entry.flags or hook.pooled else hook.callable.latlab_left()
             if hook.ordered:
-                left = sum(len(values) for values, _ in hook.ordered.values())
+                left = sum(len(values) for values, *_ in hook.ordered.values())
                 left -= sum(taken + 1 for taken in hook.taken_in_order.values())
             if hook.differs is not None:
                 with open(f"{base}.differs", "w", encoding="utf-8") as file:
@@ -485,6 +493,8 @@ def _finish_when_terminated() -> None:
 def _keep_when_terminated(number: int, _: object) -> None:
     import signal
 
+    if _keeping == os.getpid():
+        return  # it is at its end already: what it writes just now is written once
     signal.signal(number, signal.SIG_IGN)
     _finish()
     signal.signal(number, signal.SIG_DFL)

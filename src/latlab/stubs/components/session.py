@@ -15,9 +15,17 @@ from latlab.errors import InputError, LatlabError, UsageError
 from latlab.stubs.components import data as _data
 from latlab.stubs.components import trace as _trace
 from latlab.stubs.components import values as _values
-from latlab.stubs.components.hook import REPLAY, SLOW, Hook, ReplayError, components, lock
-
-_SHARE, _GIVE, _MAKE = range(3)
+from latlab.stubs.components.hook import (
+    GIVEN,
+    MADE,
+    REPLAY,
+    SHARED,
+    SLOW,
+    Hook,
+    ReplayError,
+    components,
+    lock,
+)  # fmt: skip
 
 
 class Session:
@@ -27,19 +35,48 @@ class Session:
         self.path, self.replaying, self.keyed = path, replaying, keyed
         self.error: LatlabError | None = None  # the first that the program under test was given
         self.held_bytes = 0  # memory that the preloaded results of a replay take
-        self.entries: dict[str, list[tuple[int, bytes | None, bytes]]] = {}
         self.looks: dict[str, dict[tuple[int, int], dict[str, int]]] = {}
-        self.runs: dict[tuple[str, int], int] = {}
+        self._writer: _trace.Writer | None = None
+        self._saved = False
+        self._numbers: dict[str, int] = {}  # of components in the trace
+        self._entries: dict[str, int] = {}  # of each of them
+        self._keys: dict[str, list[bytes]] = {}  # what tells the calls of each entry apart
 
     def add(
         self, hook: Hook, thread: int, blob: bytes | None, key: bytes, looked: dict[str, int] | None = None
     ) -> None:
         """Keep one call's result, and what was found after it where it was looked at."""
         with lock:
-            self.entries.setdefault(hook.name, []).append((thread, blob, key))
-            run = self.runs[hook.name, thread] = self.runs.get((hook.name, thread), -1) + 1
+            run = self.write_kept(hook, thread, reserved=1)
+            self._write(hook.name, _trace.Value(run, thread, _trace.PICKLE, blob), key)
             if looked is not None:
                 self.looks.setdefault(hook.name, {})[thread, run] = looked
+
+    def write_kept(self, hook: Hook, thread: int, reserved: int = 0) -> int:
+        """Write what a thread has kept of a component; the number of its next result."""
+        with lock:
+            kept, count, first, after = hook.callable.latlab_take(thread, reserved)
+            if count:
+                self._write(hook.name, _trace.Value(first, thread, _trace.PLAIN, kept, count), b"")
+            return after
+
+    def _write(self, name: str, value: _trace.Value, key: bytes) -> None:
+        if self.error is not None or self._saved:
+            return
+        try:
+            writer = self._writer = self._writer or _trace.Writer(self.path)
+            if name not in self._numbers:
+                self._numbers[name] = writer.define(name, "python", "")
+            writer.value(self._numbers[name], value)
+        except OSError as error:
+            self.error = InputError(self.path, f"can't be written ({error.strerror})")
+            return
+        before = self._entries.get(name, 0)
+        self._entries[name] = before + 1
+        if key and name not in self._keys:
+            self._keys[name] = [b""] * before
+        if name in self._keys:
+            self._keys[name].append(key)
 
     def finish(self) -> None:
         """Raise the error that the program under test has swallowed."""
@@ -47,31 +84,37 @@ class Session:
             raise self.error
 
     def save(self) -> None:
-        """Write what was recorded."""
-        definitions = []
-        for name, entries in self.entries.items():
+        """Write what was recorded and isn't written yet; once, however often a process comes to its end."""
+        if self._saved:
+            return
+        for hook in components().values():
+            if hook.session is self:
+                for thread in hook.threads.values():
+                    self.write_kept(hook, thread)
+        self.finish()
+        writer = self._writer or _trace.Writer(self.path)
+        for name in self._numbers:
             hook = components()[name]
-            threads = [thread for thread, _ in sorted(hook.threads.items(), key=lambda item: item[1])]
-            runs: dict[int, int] = {}
-            values, keys = [], []
-            for thread, blob, key in entries:
-                run = runs.get(thread, 0)
-                runs[thread] = run + 1
-                values.append(_trace.Value(run, thread, _trace.PICKLE, blob))
-                keys.append(key)
-            definitions.append(_trace.Definition(name, "python", "", values))
             about = _values.dumps(
                 {
-                    "threads": threads,
-                    "keys": keys if any(keys) else [],
+                    "threads": [
+                        thread for thread, _ in sorted(hook.threads.items(), key=lambda item: item[1])
+                    ],
+                    "keys": self._keys.get(name, []),
                     "looks": self.looks.get(name, {}),
                     "keyed": self.keyed,
                 }
             )
-            definitions.append(
-                _trace.Definition(f"{name} about", "latlab", "", [_trace.Value(0, 0, _trace.PICKLE, about)])
-            )
-        _trace.write(self.path, definitions)
+            number = writer.define(f"{name} about", "latlab", "")
+            writer.value(number, _trace.Value(0, 0, _trace.PICKLE, about))
+        writer.close()
+        self._saved, self._writer = True, None
+
+    def abandon(self) -> None:
+        """Leave no part of a trace behind."""
+        if self._writer is not None:
+            self._writer.abandon()
+            self._writer = None
 
 
 @contextmanager
@@ -87,6 +130,7 @@ def record(path: str | os.PathLike[str], *, keyed: bool = False) -> Iterator[Ses
         session.finish()
         session.save()
     finally:
+        session.abandon()
         end()
 
 
@@ -150,8 +194,7 @@ def begin(
                 hook.require_plain()
             if not replaying:
                 hook.reset()
-                hook.session = session
-                hook.callable.latlab_set_mode(SLOW, 1.0, 0, False, False, False)
+                hook.record(session, watching=False)
             elif hook.name in loaded:
                 load(hook, session, loaded, lazy=lazy, views=views)
     except (pickle.UnpicklingError, EOFError, KeyError, ValueError, AttributeError, ImportError) as error:
@@ -178,6 +221,7 @@ def load(
     """Preload one component's results; `shared`: one sequence for all threads; `watched`: compare states."""
     hook.reset()
     hook.session = session
+    hook.numbering = False
     values = loaded[hook.name].values
     about = _data.loads(loaded[f"{hook.name} about"].values[0].data or b"")
     hook.threads = {name: number for number, name in enumerate(about["threads"])}
@@ -197,25 +241,40 @@ def load(
         told = {id(value) for value in by_arguments}
         values = [value for value in values if id(value) not in told]
         for number in range(len(about["threads"])):
-            mine = [value.data for value in values if value.thread == number]
             looks = {run: one for (thread, run), one in about.get("looks", {}).items() if thread == number}
-            hook.ordered[number] = (mine, looks)
+            hook.ordered[number] = ([], bytearray(), looks)
+        for value in values:
+            _add(
+                hook.ordered[value.thread],
+                value,
+                (None, SHARED) if value.data is None else (value.data, MADE),
+            )
         hook.callable.latlab_set_mode(SLOW, 1.0, 0, False, False, False)
         return
     if not lazy:
         try:
-            hook.retained = set(filter(lambda n: n >= 0, map(_again, values)))
+            pickled = (value for value in values if value.encoding == _trace.PICKLE)
+            hook.retained = set(filter(lambda n: n >= 0, map(_again, pickled)))
         except AttributeError:  # of a class that is not defined yet, where its method is the component
             hook.retained = None
     count = 1 if shared else len(about["threads"])
     sequences: list[tuple[list[Any], bytearray]] = [([], bytearray()) for _ in range(count)]
     for value in values:
-        made, kind = _prepare(value.data, lazy, views, hook.retained)
-        sequence = sequences[0 if shared else value.thread]
-        sequence[0].append(made)
-        sequence[1].append(kind)
+        plain = value.encoding == _trace.PLAIN
+        one = (None, SHARED) if plain else _prepare(value.data, lazy, views, hook.retained)
+        _add(sequences[0 if shared else value.thread], value, one)
     hook.callable.latlab_set_sequences([(list(v), bytes(k)) for v, k in sequences])
     hook.callable.latlab_set_mode(REPLAY, 1.0, 0, False, False, False)
+
+
+def _add(sequence: tuple[Any, ...], value: _trace.Value, one: tuple[Any, int]) -> None:
+    """Add an entry's value and how it is handed out, or its plain values."""
+    if value.encoding == _trace.PLAIN:
+        sequence[0].extend(_trace.plain(value))
+        sequence[1].extend(bytes([SHARED]) * value.many)
+        return
+    sequence[0].append(one[0])
+    sequence[1].append(one[1])
 
 
 def joined(
@@ -256,28 +315,28 @@ def _again(value: _trace.Value) -> int:
 def _prepare(blob: bytes | None, lazy: bool, views: bool, retained: set[int] | None) -> tuple[Any, int]:
     """How a result is handed out fastest without ever sharing what the program could change."""
     if blob is None:
-        return None, _SHARE
+        return None, SHARED
     if lazy:
-        return blob, _MAKE
+        return blob, MADE
     try:
         found = _values.loads(blob, (), {})
     except (IndexError, KeyError, AttributeError, _data.RefusedError):
         # It refers to an argument, or to a class to come; what is refused is told when it is asked for.
-        return blob, _MAKE
+        return blob, MADE
     value = found["v"]
     if found["k"] != "r" or found["fx"]:
-        return blob, _MAKE
+        return blob, MADE
     if _values.is_immutable(value):
-        return value, _SHARE
+        return value, SHARED
     if found["same"] >= 0 or retained is None or found["n"] in retained:
-        return blob, _MAKE
+        return blob, MADE
     if type(value).__module__ == "numpy" and type(value).__name__ == "ndarray":
         if views and value.dtype != object:
             value.setflags(write=False)
-            return value, _SHARE
+            return value, SHARED
         # Unpickled, it lies in a buffer that isn't its own.
-        return value.copy(order="K"), _GIVE
-    return value, _GIVE
+        return value.copy(order="K"), GIVEN
+    return value, GIVEN
 
 
 def end() -> None:

@@ -32,7 +32,7 @@ class _Missing:
 
 MISSING: Any = _Missing()
 #: Seconds that fingerprints may take before calls are sampled, and then looked at ever more seldom.
-BUDGET_S = 1.0
+BUDGET_S = 0.3
 #: Calls of which the state after them is kept, to be compared with that after the stub's.
 KEPT = 200
 _IN_PYTHON = 1 << 9  # of a type's __flags__: made by a class statement, or as one is
@@ -360,8 +360,8 @@ class Watch:
         self._places: dict[str, Place] | None = None
         self._classes: set[type] = set()
         self._took = 0.0
-        self._next = 0
-        self.calls = 0
+        self._at = 0  # the number of the call that is looked at
+        self.quiet = 0  # calls up to this one are not looked at any more
         self.looked = 0
         self.changed: dict[str, int] = {}
 
@@ -384,11 +384,16 @@ class Watch:
                 self._places |= {k: v for k, v in places(helper).items() if k not in self._places}
         return self._places
 
-    def before(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, int] | None:
-        """Fingerprints before a call; None where this one isn't looked at."""
-        self.calls += 1
-        if self.calls <= self._next:
+    @property
+    def reaches(self) -> bool:
+        """Whether a call can reach anything but its arguments; known once one was looked at."""
+        return self._places is None or bool(self._places)
+
+    def before(self, number: int, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, int] | None:
+        """Fingerprints before the call of that number, from 1; None where this one isn't looked at."""
+        if number <= self.quiet:
             return None
+        self._at = number
         return self.look(arguments, named)
 
     def look(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, int]:
@@ -441,13 +446,18 @@ class Watch:
         self.looked += 1
         for label in changes(before, now):
             self.changed[label] = self.changed.get(label, 0) + 1
-        self._next = self.calls if self._took < BUDGET_S else 2 * self.calls
+        self.quiet = self._at if self._took < BUDGET_S else 2 * self._at
         return now if self.looked <= KEPT else None
 
-    def save(self, path: str, lost: dict[str, str]) -> None:
-        """Calls looked at and made; a line a place: how often it changed, its name, why it can't be kept."""
+    def save(self, path: str, lost: dict[str, str], calls: int, harmless: int) -> None:
+        """Calls looked at and made; a line a place: how often it changed, its name, why it can't be kept.
+
+        Args:
+            calls: all of them.
+            harmless: those that needed no look, since they could change nothing.
+        """
         with open(path, "w", encoding="utf-8") as file:
-            file.write(f"{self.looked} {self.calls}\n")
+            file.write(f"{self.looked + harmless} {calls}\n")
             file.writelines(
                 f"{count}\t{label}\t{lost.get(label, '')}\n" for label, count in self.changed.items()
             )

@@ -2,22 +2,24 @@
 
 Over 400 lines: writer, reader and decoder of one format, and its description.
 
-Version 1 (little-endian). "LATSTUB\\0", u32 version, u32 zero; then entries of a 32-byte head and a
-payload that
-is padded to 8 bytes:
+Version 1, or 2 where it holds plain values (little-endian).
+"LATSTUB\\0", u32 version, u32 zero; then entries of a 32-byte head and a payload that is padded to 8 bytes:
 
-    u8 tag   1 definition, 2 value, 3 end
+    u8 tag   1 definition, 2 value, 3 end, 4 plain values, one after the other
     u8 flag  1: NULL, and no data follows
-    u8 encoding  0 packed members by the definition's layout, 1 pickle
+    u8 encoding  0 packed members by the definition's layout, 1 pickle, 2 plain values
     u8 zero
     u32 id   of the definition
     u32 run  the value's run number within its definition and thread, from 0
     u32 thread
     u64 size of the payload
-    u64 zero
+    u64 zero; of plain values how many there are, and run is the first one's
 
 A definition's payload is name, type and layout, each with its NUL. An end carries the number of values in
 its size's place and has no payload: a file without one was cut short.
+
+A plain value is a byte and what it asks for: 0 None, 1 False, 2 True, 3 an integer (i64), 4 a float (f8), 5 a
+text and 6 bytes (u32 length, data), 7 a tuple (u32 length, plain values).
 
 Layout: `b` bool, `i1 i2 i4 i8 u1 u2 u4 u8` integers, `f4 f8` floats, `s` string (u32 length), `N[x]` array
 of N, `v(x)` vector, list or set (u32 length), `m(k,v)` map (u32 length), `o(x)` optional (u8),
@@ -39,23 +41,25 @@ from latlab.errors import InputError
 from latlab.formats.trusted import TrustedFile, Window, to_write
 
 MAGIC: Final = b"LATSTUB\0"
-VERSION: Final = 1
+VERSIONS: Final = (1, 2)
 _HEAD: Final = struct.Struct(stubs_replay.TRACE_FILE_HEAD_FORMAT)
 _ENTRY: Final = struct.Struct(stubs_replay.TRACE_HEAD_FORMAT)
-_DEFINITION, _VALUE, _END = 1, 2, 3
-PACKED, PICKLE = 0, 1
+_DEFINITION, _VALUE, _END, _PLAIN_VALUES = 1, 2, 3, 4
+PACKED, PICKLE, PLAIN = 0, 1, 2
+_BUFFER_BYTES: Final = 1 << 20
 _LARGEST_DEFINITION: Final = 1 << 20  # include/latlab/stub_trace.hpp has it, too
 _WALKED_FROM: Final = 4 << 20  # a smaller file can't fill the memory, whatever it says
 
 
 # Tuples, as in _plan.py: dataclasses take longer to import than all the rest.
 class Value(NamedTuple):
-    """One recorded value; `data` is None where NULL was recorded."""
+    """One recorded value; `data` is None where NULL was recorded. Of encoding PLAIN it is `many` of them."""
 
     run: int
     thread: int
     encoding: int
     data: bytes | None
+    many: int = 1
 
 
 class Definition(NamedTuple):
@@ -67,24 +71,110 @@ class Definition(NamedTuple):
     values: list[Value]
 
 
+class Writer:
+    """Writes a trace as it comes, in bounded memory; an older file stays until the new one is complete.
+
+    It has a buffer of its own: a child that this process forks has nothing to write at its end.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = os.fspath(path)
+        # A device or a pipe is written to at the end, not put away for a file.
+        self._special = os.path.exists(path) and not os.path.isfile(path)  # noqa: PTH110, PTH113
+        self._part = f"{self._path}.part"
+        self._file: Any
+        if self._special:
+            import tempfile
+
+            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # until close()
+        else:
+            self._file = open(self._part, "wb", buffering=0, opener=to_write)  # noqa: SIM115
+        self._process = os.getpid()
+        self._buffer = bytearray(_HEAD.pack(MAGIC, VERSIONS[0], 0))
+        self._definitions = 0
+        self._values = 0
+        self._plain = False
+
+    def define(self, name: str, kind: str, layout: str) -> int:
+        """A definition; its number."""
+        text = b"".join(part.encode() + b"\0" for part in (name, kind, layout))
+        self._entry(_DEFINITION, 0, 0, self._definitions, 0, 0, text, 0)
+        self._definitions += 1
+        return self._definitions - 1
+
+    def value(self, number: int, value: Value) -> None:
+        """A value of the definition of that number, or plain values."""
+        run, thread, encoding, data, many = value
+        self._values += many
+        if encoding == PLAIN:
+            self._plain = True
+            self._entry(_PLAIN_VALUES, 0, encoding, number, run, thread, data or b"", many)
+        else:
+            self._entry(_VALUE, int(data is None), encoding, number, run, thread, data or b"", 0)
+
+    def close(self) -> None:
+        """Write what is left, and put the file in its place."""
+        if os.getpid() != self._process:
+            return
+        self._buffer += _ENTRY.pack(_END, 0, 0, 0, 0, 0, 0, self._values, 0)
+        self._flush()
+        if self._plain:
+            os.pwrite(self._file.fileno(), _HEAD.pack(MAGIC, VERSIONS[1], 0), 0)
+        if self._special:
+            self._file.seek(0)
+            with open(self._path, "wb", opener=to_write) as file:
+                while data := self._file.read(_BUFFER_BYTES):
+                    file.write(data)
+        self._file.close()
+        if not self._special:
+            os.replace(self._part, self._path)  # noqa: PTH105  # a program under study waits for each import
+
+    def abandon(self) -> None:
+        """Leave nothing behind."""
+        self._file.close()
+        if not self._special and os.getpid() == self._process:
+            os.unlink(self._part)  # noqa: PTH108  # as in close()
+
+    def _entry(
+        self, tag: int, flag: int, encoding: int, number: int, run: int, thread: int, data: bytes, count: int
+    ) -> None:
+        self._buffer += _ENTRY.pack(tag, flag, encoding, 0, number, run, thread, len(data), count)
+        self._buffer += data
+        self._buffer += b"\0" * (-len(data) % 8)
+        if len(self._buffer) >= _BUFFER_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if os.getpid() == self._process:  # the file is the parent's
+            left = memoryview(self._buffer)
+            while left:
+                left = left[self._file.write(left) :]
+            left.release()
+        self._buffer = bytearray()
+
+
 def write(path: str | os.PathLike[str], definitions: list[Definition]) -> None:
     """Write a whole trace; an older file stays until the new one is complete."""
-    # A device or a pipe is written to, not put away for a file.
-    special = os.path.exists(path) and not os.path.isfile(path)  # noqa: PTH110, PTH113
-    part = os.fspath(path) if special else f"{os.fspath(path)}.part"
-    with open(part, "wb", opener=to_write) as file:
-        file.write(_HEAD.pack(MAGIC, VERSION, 0))
-        count = 0
-        for number, definition in enumerate(definitions):
-            text = b"".join(t.encode() + b"\0" for t in (definition.name, definition.type, definition.layout))
-            _entry(file, _DEFINITION, 0, 0, number, 0, 0, text)
-            for value in definition.values:
-                null = int(value.data is None)
-                _entry(file, _VALUE, null, value.encoding, number, value.run, value.thread, value.data or b"")
-                count += 1
-        file.write(_ENTRY.pack(_END, 0, 0, 0, 0, 0, 0, count, 0))
-    if not special:
-        os.replace(part, path)  # noqa: PTH105  # imports nothing that a program under study would have to wait for
+    writer = Writer(path)
+    for definition in definitions:
+        number = writer.define(definition.name, definition.type, definition.layout)
+        for value in definition.values:
+            writer.value(number, value)
+    writer.close()
+
+
+def count(values: list[Value]) -> int:
+    """How many values they are."""
+    return sum(one.many for one in values)
+
+
+def plain(value: Value) -> list[Any]:
+    """The values of an entry of plain ones.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    return stubs_replay.plain_values(value.data or b"", value.many)
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -100,13 +190,6 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         os.unlink(part)  # noqa: PTH108  # as in write()
     except OSError as error:
         raise InputError(path, f"can't be written ({error.strerror})") from error
-
-
-def _entry(
-    file: Any, tag: int, flag: int, encoding: int, number: int, run: int, thread: int, data: bytes
-) -> None:
-    file.write(_ENTRY.pack(tag, flag, encoding, 0, number, run, thread, len(data), 0))
-    file.write(data + b"\0" * (-len(data) % 8))
 
 
 def read(path: str | os.PathLike[str]) -> list[Definition]:
@@ -130,10 +213,10 @@ def _definitions(path: str | os.PathLike[str], file: TrustedFile) -> list[Defini
             path, "is not a trace of a stub", place="offset 0", remedy="see 'latlab stubs record'"
         )
     version = _HEAD.unpack(head)[1]
-    if version != VERSION:
+    if version not in VERSIONS:
         raise InputError(
             path,
-            f"is of version {version}, and {VERSION} is read",
+            f"is of version {version}, and {' and '.join(map(str, VERSIONS))} are read",
             place="offset 8",
             remedy="record it again",
         )
@@ -142,7 +225,7 @@ def _definitions(path: str | os.PathLike[str], file: TrustedFile) -> list[Defini
         for _ in _entries(path, data):
             pass
     definitions: dict[int, Definition] = {}
-    for begin, (tag, flag, encoding, _, number, run, thread, size, _) in _entries(path, data):
+    for begin, (tag, flag, encoding, _, number, run, thread, size, count) in _entries(path, data):
         payload = data.take(begin, size)
         if len(payload) < size:
             raise _cut_short(path, begin)
@@ -158,7 +241,10 @@ def _definitions(path: str | os.PathLike[str], file: TrustedFile) -> list[Defini
             continue
         if number not in definitions:
             raise InputError(path, "holds a value of no definition", place=f"offset {begin}")
-        definitions[number].values.append(Value(run, thread, encoding, None if flag & 1 else payload))
+        if tag == _PLAIN_VALUES:
+            definitions[number].values.append(Value(run, thread, PLAIN, payload, count))
+        else:
+            definitions[number].values.append(Value(run, thread, encoding, None if flag & 1 else payload))
     return list(definitions.values())
 
 
@@ -175,7 +261,7 @@ def _entries(path: str | os.PathLike[str], data: Window) -> Iterator[tuple[int, 
             if size != count:
                 raise InputError(path, f"ends after {count} values, not {size}", place=f"offset {at}")
             return
-        if tag not in (_DEFINITION, _VALUE):
+        if tag not in (_DEFINITION, _VALUE, _PLAIN_VALUES):
             raise InputError(
                 path, f"holds an unknown entry ({tag})", place=f"offset {at}", remedy="record it again"
             )
@@ -184,9 +270,11 @@ def _entries(path: str | os.PathLike[str], data: Window) -> Iterator[tuple[int, 
             raise _cut_short(path, at)
         if tag == _DEFINITION and size > _LARGEST_DEFINITION:
             raise InputError(path, "holds a damaged definition", place=f"offset {begin}")
+        if tag == _PLAIN_VALUES and head[8] > size:
+            raise InputError(path, "holds more plain values than bytes", place=f"offset {begin}")
         yield begin, head
         at = begin + size + (-size % 8)
-        count += tag == _VALUE
+        count += head[8] if tag == _PLAIN_VALUES else tag == _VALUE
 
 
 def _cut_short(path: str | os.PathLike[str], at: int) -> InputError:
@@ -374,14 +462,31 @@ def _read_values(path: str | os.PathLike[str]) -> Iterator[tuple[Definition, Val
     for definition in read(path):
         for value in definition.values:
             try:
-                inside = members(definition, value)
+                if value.encoding == PLAIN:
+                    inside = plain(value)
+                else:
+                    inside = members(definition, value)
             except Exception as error:  # a damaged pickle raises what it likes
                 raise InputError(
                     path,
                     f"holds a damaged value ({error})",
                     place=f"{definition.name}, run {value.run}",
                 ) from error
-            yield definition, value, inside
+            if value.encoding != PLAIN:
+                yield definition, value, inside
+                continue
+            for number, one in enumerate(inside):
+                data = None if one is None else b"\0" * _size_of(one)
+                yield definition, Value(value.run + number, value.thread, PLAIN, data), one
+
+
+def _size_of(value: Any) -> int:
+    """Bytes of a plain value."""
+    if isinstance(value, tuple):
+        return 5 + sum(map(_size_of, value))
+    if isinstance(value, (str, bytes)):
+        return 5 + len(value.encode() if isinstance(value, str) else value)
+    return 1 if value is None or isinstance(value, bool) else 9
 
 
 def as_text(path: str | os.PathLike[str], *, labelled: bool = False) -> Iterator[str]:

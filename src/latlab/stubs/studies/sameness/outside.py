@@ -238,7 +238,7 @@ def record(
         definitions = list(whole.values())
         _trace.write(output, definitions)
         changes = changes_of(lab)
-    return sum(len(one.values) for one in definitions if one.name == name), changes
+    return sum(_trace.count(one.values) for one in definitions if one.name == name), changes
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import hashlib
 import importlib.util
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from latlab.formats.trusted import MOST_TEXT_BYTES, read_file
 from latlab.model.evidence.said import said
 from latlab.model.evidence.studies import ValidationSaid
 from latlab.stubs.components import trace as _trace
+from latlab.stubs.components import values as _values
 from latlab.stubs.components.state import fingerprint as fingerprint_of
 from latlab.stubs.studies import runner as _lab
 from latlab.stubs.studies.question import StudyPlan
@@ -134,20 +135,36 @@ def recordings_differ(
         return said(ValidationSaid.PROCESSES, first=len(a), second=len(b))
     for process in a:
         one, other = (next(d for d in each[process] if d.name == name) for each in (a, b))
-        if len(one.values) != len(other.values):
-            return said(ValidationSaid.CALLS, first=len(one.values), second=len(other.values))
+        counts = [_trace.count(each.values) for each in (one, other)]
+        if counts[0] != counts[1]:
+            return said(ValidationSaid.CALLS, first=counts[0], second=counts[1])
         ordered = [sorted(each.values, key=lambda v: (v.thread, v.run)) for each in (one, other)]
-        for first, second in zip(*ordered, strict=True):
-            if _plain(first) != _plain(second):
-                return said(ValidationSaid.RESULTS, run=first.run, thread=first.thread)
+        for (thread, number, first), (_, _, second) in zip(*map(_contents, ordered), strict=True):
+            if first != second:
+                return said(ValidationSaid.RESULTS, run=number, thread=thread)
     return None
 
 
-def _plain(value: _trace.Value) -> object:
+def _contents(values: list[_trace.Value]) -> Iterator[tuple[int, int, object]]:
+    """Thread, number and content of each value, however it was kept."""
+    for value in values:
+        if value.encoding == _trace.PLAIN:
+            for number, one in enumerate(_trace.plain(value)):
+                yield value.thread, value.run + number, (type(one).__name__, repr(one))
+        else:
+            yield value.thread, value.run, _content(value)
+
+
+def _content(value: _trace.Value) -> object:
     """A value by its content: a pickle's bytes also say which equal texts are one object."""
-    if value.data is None or value.encoding != _trace.PICKLE:
+    if value.data is None:
+        return type(None).__name__, repr(None)
+    if value.encoding != _trace.PICKLE:
         return value.data
     try:
-        return fingerprint_of(_trace.decode_pickle(value.data))
+        found = _trace.decode_pickle(value.data)
+        if found["k"] == "r" and not found["fx"] and _values.is_immutable(found["v"]):
+            return type(found["v"]).__name__, repr(found["v"])
+        return fingerprint_of(found)
     except Exception:  # noqa: BLE001  # a damaged pickle raises what it likes
         return value.data
