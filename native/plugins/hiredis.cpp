@@ -11,8 +11,6 @@
 //   prefetch=100    messages that are asked for before the first one has come
 //   maxlen=0        entries that a stream keeps, about; 0: all
 //   ack=no|yes      read a stream as a consumer group, and acknowledge each entry
-//
-// Over 400 lines: the three kinds share connections, the pipeline and their waits.
 #include <latlab/messaging_plugin.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -25,15 +23,16 @@
 #include <memory>
 #include <new>
 
+#include "end.hpp"
 #include "hiredis_connection.hpp"
 #include "hiredis_options.hpp"
 
 namespace {
 
 namespace redis = latlab::hiredis;
+using latlab::plugins::End, latlab::plugins::kWaitMs;
 using redis::Connection, redis::Kind, redis::Options, redis::Reply, redis::Server, redis::Words;
 
-constexpr int kWaitMs = 100;  // at most, by messaging_plugin.h
 constexpr timeval kLongest{0, kWaitMs * 1000L};
 constexpr std::chrono::seconds kLastAnswers{2};
 constexpr std::size_t kTogether = 65'536;  // bytes of commands
@@ -43,16 +42,6 @@ void wait_for(int fd, short events) {
   pollfd one{fd, events, 0};
   poll(&one, 1, kWaitMs);
 }
-
-class End {
- public:
-  End() = default;
-  End(const End&) = delete;
-  End& operator=(const End&) = delete;
-  virtual ~End() = default;
-  virtual long send(const std::byte*, std::size_t, std::size_t) { return -EBADF; }
-  virtual long receive(std::byte*, std::size_t, std::size_t) { return -EBADF; }
-};
 
 class Receiver final : public End {
  public:
@@ -361,53 +350,24 @@ class Sender final : public End {
 };
 
 int open_end(const latlab_messaging_settings* asked, void** end) {
-  try {
+  return latlab::plugins::opened(end, [asked]() -> End* {
     Options options = redis::options_of(asked->options);
-    if (asked->role == LATLAB_RECEIVER) {
-      *end = static_cast<End*>(new Receiver(std::move(options), *asked));
-    } else {
-      if (asked->peer == nullptr) return EINVAL;
-      const auto* receiver = static_cast<const Receiver*>(static_cast<const End*>(asked->peer));
-      *end = static_cast<End*>(new Sender(options, *asked, receiver->key()));
-    }
-    return 0;
-  } catch (const std::system_error& error) {
-    return error.code().value();
-  } catch (const std::bad_alloc&) {
-    return ENOMEM;
-  } catch (const std::exception&) {  // no exception may cross into C
-    return EINVAL;
-  }
-}
-
-// Whatever fails by exception within a call is memory.
-template <class Work>
-long guarded(Work&& work) {
-  try {
-    return work();
-  } catch (const std::exception&) {
-    return -ENOMEM;
-  }
-}
-
-long send_all(void* end, const void* messages, std::size_t size, std::size_t count) {
-  return guarded(
-      [&] { return static_cast<End*>(end)->send(static_cast<const std::byte*>(messages), size, count); });
-}
-
-long receive_some(void* end, void* into, std::size_t size, std::size_t count) {
-  return guarded([&] { return static_cast<End*>(end)->receive(static_cast<std::byte*>(into), size, count); });
-}
-
-void close_end(void* end) {
-  delete static_cast<End*>(end);
+    if (asked->role == LATLAB_RECEIVER) return new Receiver(std::move(options), *asked);
+    return new Sender(options, *asked, latlab::plugins::peer_of<Receiver>(*asked).key());
+  });
 }
 
 }  // namespace
 
 const latlab_messaging* latlab_messaging_plugin(void) {
-  static const latlab_messaging plugin{
-      LATLAB_MESSAGING_ABI, LATLAB_CAN_BLOCK, 16U << 20, "hiredis", "Redis by hiredis", open_end, send_all,
-      receive_some,         close_end};
+  static const latlab_messaging plugin{LATLAB_MESSAGING_ABI,
+                                       LATLAB_CAN_BLOCK,
+                                       16U << 20,
+                                       "hiredis",
+                                       "Redis by hiredis",
+                                       open_end,
+                                       latlab::plugins::send_all,
+                                       latlab::plugins::receive_some,
+                                       latlab::plugins::close_end};
   return &plugin;
 }

@@ -39,7 +39,7 @@ class Words {
 
 struct Server {
   std::string library{}, host{}, user{}, password{}, database{"0"};
-  int port = 6379;
+  std::size_t port = 6379;
 };
 
 // What an error of the server is as an errno; its text begins with a word in capitals.
@@ -56,7 +56,7 @@ class Connection {
   // Throws std::system_error where the server can't be reached or doesn't let us in, std::invalid_argument
   // without hiredis.
   explicit Connection(const Server& server) : lib_(Library::of(server.library)) {
-    context_ = lib_.connect(server.host.c_str(), server.port, kPatience);
+    context_ = lib_.connect(server.host.c_str(), static_cast<int>(server.port), kPatience);
     if (context_ == nullptr) throw std::system_error(ENOMEM, std::generic_category());
     try {
       if (lib_.context(context_).error != 0) throw std::system_error(-failure(), std::generic_category());

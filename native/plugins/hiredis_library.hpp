@@ -14,6 +14,8 @@
 
 #include <sys/time.h>
 
+#include "end.hpp"
+
 namespace latlab::hiredis {
 
 inline constexpr int kOk = 0;
@@ -103,8 +105,8 @@ class Library {
 
  private:
   explicit Library(const std::string& path) {
-    void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) throw std::invalid_argument(dlerror());
+    using plugins::load;
+    void* handle = plugins::open_library(path);
     load(handle, "redisConnectWithTimeout", connect);
     load(handle, "redisSetTimeout", set_timeout);
     load(handle, "redisFree", free);
@@ -117,11 +119,6 @@ class Library {
     load(handle, "redisGetReplyFromReader", next_reply);
     load(handle, "freeReplyObject", free_reply);
     since_1_ = dlsym(handle, "redisConnectWithOptions") != nullptr;
-  }
-  template <class Function>
-  static void load(void* handle, const char* name, Function& into) {
-    into = reinterpret_cast<Function>(dlsym(handle, name));
-    if (into == nullptr) throw std::invalid_argument(std::string("hiredis has no ") + name);
   }
   template <class R>
   static Reply view(const R& r) noexcept {

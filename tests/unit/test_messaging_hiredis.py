@@ -120,7 +120,8 @@ def test_the_layouts_of_replies_and_connections_are_those_of_the_installed_heade
         + "\n".join(re.sub(r"AGE(\w+)", r"AGE(\1)", check) for check in checks)
     )
     done = subprocess.run(
-        [compiler, "-std=c++20", "-fsyntax-only", f"-I{LAYOUTS}", str(tmp_path / "layout.cpp")],
+        [compiler, "-std=c++20", "-fsyntax-only", f"-I{LAYOUTS}", f"-I{LAYOUTS.parents[1] / 'include'}",
+         str(tmp_path / "layout.cpp")],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

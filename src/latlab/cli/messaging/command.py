@@ -196,8 +196,8 @@ def transports(as_json: bool, name: str | None) -> int:
     """List the transports, what each one promises, and what a missing one needs.
 
     A product whose loop is python is measured through its Python client, which costs microseconds a message;
-    hiredis-* are native clients. Of one NAME, also the options of its client (--driver), and what it takes
-    for its server.
+    hiredis-*, librabbitmq and libnats are native clients. Of one NAME, also the options of its client
+    (--driver), and what it takes for its server.
     """
     from latlab.messaging import every_transport, facts_of, missing
     from latlab.reports.messaging.json import facts_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from latlab.messaging.running.processes import Child, descendants, stopped, thre
 from latlab.model.messaging.results import Part, Throttled
 from latlab.system.quota import QuotaWatch, cpu_throttling
 
-__all__ = ["Looks", "listener", "looks_at_loops", "parts_of_loops", "stolen_ns", "threads_of"]
+__all__ = ["Looks", "listener", "looks_at_loops", "parts_of_loops", "stolen_ns", "threads_of",
+           "threads_of_library"]  # fmt: skip
 
 
 def threads_of(*pids: int) -> list[str]:
@@ -114,19 +115,35 @@ class Looks:
         return {**rows, "at_ns": tuple(at - start_ns for at in rows["at_ns"])}
 
 
-def looks_at_loops(run: Any, child: Child | None, *, library: bool, attached: int | None = None) -> Looks:
+def threads_of_library(name: str, before: Collection[str]) -> Callable[[], list[str]] | None:
+    """What gives the schedstat files of the threads by which a library carries messages, in this process.
+
+    Args:
+        name: "zeromq" or "nats"; others have no threads, which is None.
+        before: the process's threads before the library began.
+    """
+    if name == "zeromq":
+        return lambda: [p for p in threads_of(os.getpid()) if thread_name(p).startswith("ZMQ")]
+    if name == "nats":  # its threads have no names of their own
+        return lambda: [p for p in threads_of(os.getpid()) if p not in before]
+    return None
+
+
+def looks_at_loops(
+    run: Any, child: Child | None, *, library: Callable[[], list[str]] | None, attached: int | None = None
+) -> Looks:
     """Looks at the native loops' threads, a broker of ours, and the threads of a library between them.
 
     Args:
         run: of the compiled core.
         child: the broker; None where there is none, or on a thread of ours.
         attached: the process of somebody else's broker, where it runs here.
-        library: whether libzmq carries the messages.
+        library: what gives the schedstat files of the threads of a library that carries the messages.
     """
 
     def loop(which: int) -> list[str]:
         number = run.threads()[which]
-        return [f"/proc/self/task/{number}/schedstat"] if number else []
+        return [f"/proc/{os.getpid()}/task/{number}/schedstat"] if number else []
 
     parts: dict[str, Callable[[], list[str]]] = {"sender": lambda: loop(0), "receiver": lambda: loop(1)}
     groups: dict[str, tuple[int, ...]] = {"run": (os.getpid(),)}
@@ -136,8 +153,8 @@ def looks_at_loops(run: Any, child: Child | None, *, library: bool, attached: in
     elif attached is not None:
         parts["broker"] = lambda: threads_of(attached)
         groups["broker"] = (attached,)
-    if library:
-        parts["library"] = lambda: [p for p in threads_of(os.getpid()) if thread_name(p).startswith("ZMQ")]
+    if library is not None:
+        parts["library"] = lambda: [p for p in library() if p not in (*loop(0), *loop(1))]
     broker = attached if child is None else child.pid
     return Looks(parts, groups, lambda: broker is not None and stopped(broker))
 

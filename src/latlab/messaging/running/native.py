@@ -14,7 +14,14 @@ from typing import Any
 
 from latlab.errors import LatlabError, UnavailableError, UsageError
 from latlab.messaging._counters import Readings
-from latlab.messaging.judging.looks import Looks, looks_at_loops, parts_of_loops, stolen_ns
+from latlab.messaging.judging.looks import (
+    Looks,
+    looks_at_loops,
+    parts_of_loops,
+    stolen_ns,
+    threads_of,
+    threads_of_library,
+)
 from latlab.messaging.running import processes as _processes
 from latlab.messaging.running.collected import collected
 from latlab.messaging.running.schedule import Schedule, patience_s, schedule
@@ -42,6 +49,7 @@ class _Stage:
     remote: Any = None
     attached: int | None = None
     client: Client | None = None
+    threads: frozenset[str] = frozenset()  # of this process, before the ends were opened
     rest: ExitStack = field(default_factory=ExitStack)
 
     def broker_cpu_ns(self) -> int | None:
@@ -166,7 +174,7 @@ def run_native(settings: Settings, facts: Facts, told: Callable[[int], None] | N
     _check_priority(settings, wait)
     settings = batched(settings, facts)
     plan = schedule(settings)
-    stage = _Stage()
+    stage = _Stage(threads=frozenset(threads_of(os.getpid())))
     try:
         _set_up(stage, settings, facts, wait, cpus)
         # A spinning thread without a core of its own would keep the one from running that it waits for.
@@ -322,8 +330,9 @@ def _watch(
     cpus: tuple[int, int, int],
     readings: Readings,
 ) -> Measurement:
+    library = threads_of_library("zeromq" if stage.library else facts.library or "", stage.threads)
     looks, stolen = (
-        looks_at_loops(run, stage.child, library=bool(stage.library), attached=stage.attached),
+        looks_at_loops(run, stage.child, library=library, attached=stage.attached),
         stolen_ns(),
     )
     looks.take()

@@ -144,7 +144,9 @@ def _nth(n: int) -> str:
 def _name(r: Result, part: str) -> str:
     if part == "broker" and r.facts.broker is not None:
         return r.facts.broker
-    return "the busiest thread of ZeroMQ" if part == "library" else f"the {part}"
+    if part == "library":
+        return f"the busiest thread of {'nats.c' if r.facts.library == 'nats' else 'ZeroMQ'}"
+    return f"the {part}"
 
 
 def _listed(words: list[str]) -> str:

@@ -6,7 +6,7 @@ import ctypes.util
 import functools
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import latlab
 from latlab.errors import UnavailableError, UsageError
+from latlab.messaging.running.ways import greetings
 from latlab.messaging.running.ways.links import Link
 from latlab.messaging.running.ways.plugin import open_at
 from latlab.model.messaging.driver import DriverOption, checked_driver
@@ -49,6 +50,10 @@ def _redis(kind: str, title: str, call: str, *driver: DriverOption, lossless: bo
     )  # fmt: skip
 
 
+def _yes_or_no(name: str, about: str, default: str = "no") -> DriverOption:
+    return DriverOption(name, about, default, ("no", "yes"))
+
+
 CLIENTS: dict[str, Facts] = {
     f.name: f
     for f in (
@@ -63,13 +68,51 @@ CLIENTS: dict[str, Facts] = {
             "stream", "Redis stream by hiredis, native (XADD, XREAD)", "XREAD's answer",
             _prefetch("entries that one read may bring"),
             DriverOption("maxlen", "entries that the stream keeps, about; 0: all", "0"),
-            DriverOption(
-                "ack", "read as a consumer group, and acknowledge each entry (XREADGROUP, XACK)", "no",
-                ("no", "yes"),
+            _yes_or_no("ack", "read as a consumer group, and acknowledge each entry (XREADGROUP, XACK)"),
+        ),
+        Facts(
+            "librabbitmq", "RabbitMQ by librabbitmq, native (AMQP 0-9-1)", True, True, 16 << 20,
+            "application, after amqp_consume_message", "native", ("broker", "pingpong"),
+            broker="rabbitmq-server", program="rabbitmq-server", debian="rabbitmq-server",
+            access=("user", "password", "vhost"), library="rabbitmq",
+            driver=(
+                _yes_or_no("confirms", "publisher confirms"),
+                DriverOption(
+                    "pipeline",
+                    "messages that may wait for their confirmation; without a rate they are sent together",
+                    "1", least=1,
+                ),
+                _yes_or_no("durable", "a queue that outlives a restart of the server"),
+                _yes_or_no("persistent", "messages that do (delivery mode 2)"),
+                DriverOption("queue-type", "kind of queue", "classic", ("classic", "quorum")),
+                _yes_or_no("ack", "acknowledge each message"),
+                DriverOption("prefetch", "messages without an acknowledgement, at most; 0: any number", "0"),
+            ),
+        ),
+        Facts(
+            "libnats", "NATS core by nats.c, native", False, True, 1 << 20,
+            "application, after natsSubscription_NextMsg", "native", ("broker", "pingpong"),
+            broker="nats-server", program="nats-server", debian="nats-server",
+            access=("user", "password", "token"), library="nats",
+            driver=(
+                _yes_or_no(
+                    "asap", "write each message at once; no: the library's thread writes what has gathered",
+                    "yes",
+                ),
             ),
         ),
     )
 }  # fmt: skip
+# Of each C client: the Python client of the same product, and how its server is greeted.
+_PYTHON = {"librabbitmq": "rabbitmq", "libnats": "nats"}
+_Greeting = Callable[[tuple[str, int], Settings], str | None]
+_GREETINGS: dict[str, _Greeting] = {
+    "hiredis": greetings.redis, "rabbitmq": greetings.amqp, "nats": greetings.nats,
+}  # fmt: skip
+
+
+def _in_python(facts: Facts) -> str:
+    return _PYTHON.get(facts.name, facts.name.replace("hiredis", "redis"))
 
 
 @functools.cache
@@ -85,7 +128,7 @@ def require_library(facts: Facts) -> None:
         UnavailableError: with what to install, or which Python client needs none.
     """
     if facts.library is not None and library(facts.library) is None:
-        python = facts.name.replace("hiredis", "redis")
+        python = _in_python(facts)
         remedy = f"run: apt install lib{facts.library}-dev, or say --transport {python}, the Python client"
         raise UnavailableError(f"lib{facts.library} is not installed", remedy=remedy)
 
@@ -131,6 +174,11 @@ class Client:
     def options(self) -> str:
         """What the plug-in is told; there may be a password in it."""
         s, (host, port) = self._settings, self._address
+        own = {
+            "hiredis": {"kind": self._facts.name.rpartition("-")[2]},
+            "rabbitmq": {"vhost": s.vhost or ""},
+            "nats": {"token": s.token or ""},
+        }
         told = {
             "library": library(self._facts.library or "") or "",
             "host": host.strip("[]"),
@@ -138,7 +186,7 @@ class Client:
             "user": s.user or "",
             "password": s.password or "",
             "key": f"latlab-{os.getpid()}-{next(_NUMBERS)}",
-            "kind": self._facts.name.rpartition("-")[2],
+            **own[self._facts.library or ""],
             **checked_driver(self._facts.name, self._facts.driver, s.driver),
         }
         return "&".join(f"{name}={quote(value, safe='')}" for name, value in told.items())
@@ -159,10 +207,9 @@ def served(settings: Settings, facts: Facts) -> Iterator[Client]:
     from latlab.messaging.products.broker_processes import started
 
     if settings.faults or settings.broker_delay_ns or settings.stalls:
-        python = facts.name.replace("hiredis", "redis")
         raise UsageError(
             f"{facts.name} has no planted stalls, faults and delays",
-            remedy=f"{python} can --stall {facts.broker}",
+            remedy=f"{_in_python(facts)} can --stall {facts.broker}",
         )
     with ExitStack() as rest:
         address, server = rest.enter_context(started(facts, settings))
@@ -172,26 +219,20 @@ def served(settings: Settings, facts: Facts) -> Iterator[Client]:
 
 
 def _greet(settings: Settings, facts: Facts, address: tuple[str, int]) -> None:
-    """Ask the server once in plain words: an errno of the plug-in would not tell what it has against us."""
-    import socket
+    """Ask the server once whether it lets us in.
 
-    user, password = settings.user or "", settings.password or ""
-    commands = [["AUTH", *([user] if user else []), password]] if user or password else []
-    commands += [["SELECT", settings.driver.get("db", "0")], ["PING"]]
+    Raises:
+        UnavailableError: with what it has against us.
+    """
+    where = f"{facts.broker} at {address[0]}:{address[1]}"
+    host, port = address[0].strip("[]"), address[1]
     try:
-        with socket.create_connection(address, timeout=5) as line, line.makefile("rb") as answers:
-            for words in commands:
-                parts = [f"${len(w.encode())}\r\n{w}\r\n" for w in words]
-                line.sendall(f"*{len(words)}\r\n{''.join(parts)}".encode())
-                answer = answers.readline(4096).decode(errors="replace").strip()
-                if not answer.startswith("+"):
-                    said = answer.removeprefix("-").rstrip(".") or "nothing"
-                    raise UnavailableError(
-                        f"{facts.broker} at {address[0]}:{address[1]} answers {words[0]} with: {said}",
-                        remedy="see --user, --password and --driver db",
-                    )
+        said = _GREETINGS[facts.library or ""]((host, port), settings)
     except OSError as error:
-        raise UnavailableError(
-            f"{facts.broker} at {address[0]}:{address[1]}: {error.strerror or error}",
-            remedy=f"start {facts.broker} there, or say --server auto",
-        ) from None
+        remedy = f"start {facts.broker} there, or say --server auto"
+        raise UnavailableError(f"{where}: {error.strerror or error}", remedy=remedy) from None
+    if said is not None:
+        asked = [f"--{name}" for name in facts.access] + (
+            ["--driver db"] if facts.library == "hiredis" else []
+        )
+        raise UnavailableError(f"{where} {said}", remedy=f"see {', '.join(asked)}")

@@ -1,0 +1,87 @@
+// Threads: none of its own; an end is used as messaging_plugin.h has it.
+//
+// What the plug-ins of products' clients share: an end as an object, and the four functions over it.
+#pragma once
+
+#include <dlfcn.h>
+#include <latlab/messaging_plugin.h>
+#include <cerrno>
+#include <cstddef>
+#include <exception>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+
+namespace latlab::plugins {
+
+inline constexpr int kWaitMs = 100;  // at most, by messaging_plugin.h
+
+class End {
+ public:
+  End() = default;
+  End(const End&) = delete;
+  End& operator=(const End&) = delete;
+  virtual ~End() = default;
+  virtual long send(const std::byte*, std::size_t, std::size_t) { return -EBADF; }
+  virtual long receive(std::byte*, std::size_t, std::size_t) { return -EBADF; }
+};
+
+// open(): make() gives the end. No exception may cross into C.
+template <class Make>
+int opened(void** end, Make&& make) {
+  try {
+    *end = static_cast<End*>(make());
+    return 0;
+  } catch (const std::system_error& error) {
+    return error.code().value();
+  } catch (const std::bad_alloc&) {
+    return ENOMEM;
+  } catch (const std::exception&) {
+    return EINVAL;
+  }
+}
+
+// The receiver's end of the same plug-in, by which a sender is opened.
+template <class Receiver>
+const Receiver& peer_of(const latlab_messaging_settings& asked) {
+  if (asked.peer == nullptr) throw std::invalid_argument("a sender without its receiver");
+  return *static_cast<const Receiver*>(static_cast<const End*>(asked.peer));
+}
+
+// Whatever fails by exception within a call is memory.
+inline long send_all(void* end, const void* messages, std::size_t size, std::size_t count) {
+  try {
+    return static_cast<End*>(end)->send(static_cast<const std::byte*>(messages), size, count);
+  } catch (const std::exception&) {
+    return -ENOMEM;
+  }
+}
+
+inline long receive_some(void* end, void* into, std::size_t size, std::size_t count) {
+  try {
+    return static_cast<End*>(end)->receive(static_cast<std::byte*>(into), size, count);
+  } catch (const std::exception&) {
+    return -ENOMEM;
+  }
+}
+
+inline void close_end(void* end) {
+  delete static_cast<End*>(end);
+}
+
+// A client's library, opened at run time and never closed: it may have started threads. Throws
+// std::invalid_argument where there is none at `path` (a name that the linker knows is one, too).
+inline void* open_library(const std::string& path) {
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) throw std::invalid_argument(dlerror());
+  return handle;
+}
+
+template <class Function>
+void load(void* library, const char* name, Function& into) {
+  into = reinterpret_cast<Function>(dlsym(library, name));
+  if (into == nullptr) throw std::invalid_argument(std::string("the library has no ") + name);
+}
+
+}  // namespace latlab::plugins
