@@ -87,7 +87,7 @@ class Connection {
 
 class Receiver final : public End {
  public:
-  Receiver(Options options, const latlab_messaging_settings& asked)
+  Receiver(const Options& options, const latlab_messaging_settings& asked)
       : subject_(options.key), size_(asked.size), wait_ms_(asked.block != 0 ? kWaitMs : 0), in_(options) {
     static std::atomic<unsigned> serial{0};
     subject_ += "-" + std::to_string(serial.fetch_add(1));
@@ -153,8 +153,8 @@ class Sender final : public End {
 
 int open_end(const latlab_messaging_settings* asked, void** end) {
   return latlab::plugins::opened(end, [asked]() -> End* {
-    Options options = options_of(asked->options);
-    if (asked->role == LATLAB_RECEIVER) return new Receiver(std::move(options), *asked);
+    const Options options = options_of(asked->options);
+    if (asked->role == LATLAB_RECEIVER) return new Receiver(options, *asked);
     return new Sender(options, *asked, latlab::plugins::peer_of<Receiver>(*asked).subject());
   });
 }

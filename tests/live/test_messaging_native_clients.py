@@ -119,7 +119,12 @@ def test_no_queue_is_left_in_a_server(rabbitmq: str, monkeypatch: pytest.MonkeyP
     """A passive declaration finds one that is left."""
     told: list[str] = []
     asked = clients.Client.options
-    monkeypatch.setattr(clients.Client, "options", lambda self: told.append(asked(self)) or told[-1])
+
+    def options(client: clients.Client) -> str:
+        told.append(asked(client))
+        return told[-1]
+
+    monkeypatch.setattr(clients.Client, "options", options)
     measure(Settings("librabbitmq", messages=300, server=rabbitmq, timeout_s=30.0))
     host, _, port = rabbitmq.rpartition(":")
     keys = [parse_qs(options)["key"][0] for options in told]

@@ -60,7 +60,9 @@ def find_limit_command(as_json: bool, objective: str, **options: Any) -> int:
         found = {"objective": objective, "trustworthy": limit.trustworthy, **asdict(limit)}
         click.echo(dumps({"schema": 1, **found}))
     elif limit.rate_hz is None:
-        click.echo(f"{objective} does not hold at {rate(search['low'], 'messages')} either")
+        click.echo(
+            f"{objective} does not hold at {rate(search['low_hz'], 'messages')}, the lowest rate tried"
+        )
     else:
         fails = limit.fails_at_hz
         above = ", the highest rate tried" if fails is None else f", fails at {rate(fails, 'messages')}"
