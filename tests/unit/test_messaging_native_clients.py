@@ -193,8 +193,8 @@ START, TUNE, OPEN_OK, CLOSE_OK = (
         ((START, close(403, "ACCESS_REFUSED - no")), "answers with: ACCESS_REFUSED - no"),
         ((START, TUNE, close(530, "NOT_ALLOWED - no such")), "answers with: NOT_ALLOWED - no such"),
         ((START, b""), "closes the connection without a reason"),
-        ((b"HTTP/1.1 400 Bad Request\r\n\r\n",), "is no AMQP 0-9-1 server: it closes the connection"),
-        ((b"AMQP\0\0\x09\x01",), "is no AMQP 0-9-1 server: it closes the connection"),
+        ((b"HTTP/1.1 400 Bad Request\r\n\r\n",), "is not an AMQP 0-9-1 server: it closes the connection"),
+        ((b"AMQP\0\0\x09\x01",), "is not an AMQP 0-9-1 server: it closes the connection"),
     ],
 )
 def test_amqp_is_greeted_by_its_handshake(answers: tuple[bytes, ...], wanted: str | None) -> None:

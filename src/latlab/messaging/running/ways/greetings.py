@@ -38,7 +38,7 @@ def nats(address: tuple[str, int], settings: Settings) -> str | None:
     with socket.create_connection(address, timeout=_SECONDS) as line, line.makefile("rb") as answers:
         verb, _, _ = answers.readline(1 << 16).partition(b" ")
         if verb != b"INFO":
-            return "is no NATS server: it does not begin with INFO"
+            return "is not a NATS server: it does not begin with INFO"
         asked: dict[str, Any] = {"verbose": False, "pedantic": False, "lang": "c", "version": "1"}
         given = {"user": settings.user, "pass": settings.password, "auth_token": settings.token}
         asked |= {name: value for name, value in given.items() if value is not None}
@@ -60,9 +60,9 @@ def amqp(address: tuple[str, int], settings: Settings) -> str | None:
     with socket.create_connection(address, timeout=_SECONDS) as line, line.makefile("rb") as answers:
         line.sendall(b"AMQP\x00\x00\x09\x01")
         if (start := _method(answers)) is None:
-            return "is no AMQP 0-9-1 server: it closes the connection"
+            return "is not an AMQP 0-9-1 server: it closes the connection"
         if start[0] != _START:
-            return "is no AMQP 0-9-1 server: it does not begin with Start"
+            return "is not an AMQP 0-9-1 server: it does not begin with Start"
         # A client that can be told why it is refused says so.
         able = _short("authentication_failure_close") + b"t\x01"
         properties = _long(_short("capabilities") + b"F" + _long(able))
