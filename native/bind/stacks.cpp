@@ -43,6 +43,7 @@ Columns unwound(const StackSampler& sampler, std::size_t most) {
   columns["tid"] = column(std::move(all.tid));
   columns["running"] = column(std::move(all.running));
   columns["stack"] = column(std::move(all.stack));
+  columns["base"] = column(std::move(all.base));
   columns["stacks"] = stacks;
   columns["places"] = places;
   columns["by_dwarf"] = all.by_dwarf;

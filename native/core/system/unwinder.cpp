@@ -116,6 +116,19 @@ bool read_stack(const StackSample& sample, std::uint64_t address, std::uint64_t&
   return true;
 }
 
+// Where the outermost return address stands: at one place of a stack for as long as its thread or coroutine runs,
+// whatever that calls.
+std::uint64_t base_of(const StackSample& sample, const std::vector<std::uint64_t>& pcs) {
+  if (pcs.size() < 2) return 0;
+  const std::uint64_t outermost = pcs.back() + 1;
+  for (std::size_t at = sample.stack_bytes / sizeof(std::uint64_t); at-- > 0;) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, sample.stack + (at * sizeof(word)), sizeof(word));
+    if (word == outermost) return sample.registers[kStackPointer] + (at * sizeof(word));
+  }
+  return 0;
+}
+
 // A chain of frame pointers: each points at the next one, the return address stands above it.
 void along_frame_pointers(const StackSample& sample, std::vector<std::uint64_t>& pcs) {
   pcs.push_back(sample.registers[kPc]);
@@ -477,6 +490,7 @@ Unwound unwind(const std::vector<StackSample>& samples, const std::vector<Proces
     out.tid.push_back(sample.tid);
     out.running.push_back(sample.running ? 1 : 0);
     out.stack.push_back(number->second);
+    out.base.push_back(base_of(sample, pcs));
   }
   return out;
 }

@@ -25,6 +25,7 @@ struct Unwound {
   std::vector<std::int64_t> time_ns;
   std::vector<std::int32_t> pid, tid, stack;
   std::vector<std::uint8_t> running;
+  std::vector<std::uint64_t> base;  // where the outermost return address of a stack stands; 0: unknown
   std::vector<std::vector<std::int32_t>> stacks;  // of places, innermost first
   std::vector<CodePlace> places;
   bool by_dwarf = false;

@@ -162,6 +162,7 @@ class Frame:
 
     `polls`: "looks" in a loop that only looks whether something has changed, "takes" where it tries to take a
     word by an atomic exchange; known of the innermost frames of running samples.
+    `in_mutex`: there its function holds a mutex of Go's library, by its code.
     `begin`: where a function without a name begins within the module.
     """
 
@@ -172,6 +173,7 @@ class Frame:
     offset: int = 0
     polls: str = ""
     begin: int = 0
+    in_mutex: bool = False
 
     @property
     def place(self) -> str:
@@ -224,6 +226,8 @@ class Schedule:
         deadlines: of DEADLINE, where system calls are seen.
         priorities: tid -> the kernel's priority: under 100 real-time, else 120 and the nice value.
         samples: of SAMPLE; `stacks` their frames as indices into `frames`, innermost first.
+        bases: of each sample the address at which its stack begins, 0 where that is unknown; may be empty.
+            One thread runs several in turn where coroutines have stacks of their own, such as goroutines.
         quota: the CPU quota of its control group, where that stopped it, as "50 ms in each 100 ms".
         throttled_ns: for how long it stopped it, summed over CPUs.
         left_out_ns: from the beginning of the observation to `began_ns`: more happened than can be analysed.
@@ -251,6 +255,7 @@ class Schedule:
     interrupted: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, INTERRUPTED))
     deadlines: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, DEADLINE))
     left_out_ns: int = 0
+    bases: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, np.uint64))
 
     @property
     def seconds(self) -> float:

@@ -315,9 +315,14 @@ def _schedule(
     peers: frozenset[int] = frozenset()
     observers = _observers(events, members)
     if follow_peers:
+        # The kernel makes threads of its own in a process, such as io_uring's, and tells nobody of their birth.
+        for pid in _peers(events, members, began, ended) & {one.pid for one in members.values()}:
+            for one in (*threads_of(pid), *gone(events, pid)):
+                members.setdefault(one.tid, one)
         for _ in range(_MOST_HOPS):
             # Whom a server asks in its turn may be what all wait for.
             new = _peers(events, members, began, ended) - observers - peers
+            new -= {one.pid for one in members.values()}
             if not new or len(peers | new) > _MOST_PEERS:
                 break
             peers |= new

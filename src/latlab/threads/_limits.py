@@ -121,13 +121,18 @@ def mutex_of(facts: Facts) -> Limit | None:
     part = float(lock.blocks.sum()) / facts.blame.total
     taken = said(ThreadEvidence.TAKEN_BY, roles=_roles(facts, lock.roles))
     told = f"the mutex that {lock.function} takes"
+    seen = (
+        said(ThreadEvidence.IN_TURN, count=lock.in_turn, function=lock.function)
+        if lock.in_turn
+        else said(ThreadEvidence.CONTENDED, function=lock.function, part=lock.contends)
+    )
     return Limit(
         LimitKind.LOCK,
         f"mutex in {lock.function}",
         _holds_for_most(lock.blocks, facts.blame.shares.sum(axis=(1, 2))),
         part,
         said(ThreadFinding.MUTEX, lock=told, held=lock.held),
-        (said(ThreadEvidence.CONTENDED, function=lock.function, part=lock.contends), taken),
+        (seen, taken),
         hottest(facts.schedule, lock.threads),
     )
 

@@ -127,7 +127,9 @@ def walk(
         if state == State.BLOCKED and track.end[i] == time:
             wait, source, waker = track.wait[i], track.source[i], track.waker[i]
             by_thread = source in (Source.THREAD, Source.NETWORK) and waker >= 0 and waker != thread
-            if by_thread and wait not in _BY_ITSELF and standstill < _MOST_STANDSTILLS:
+            # (What io_uring was asked for, another thread may have had to give.)
+            own = wait in _BY_ITSELF and wait != Wait.IO_URING
+            if by_thread and not own and standstill < _MOST_STANDSTILLS:
                 path.changes.append((waker, thread, wait, track.object[i], time))
                 if wait in LOCKABLE:
                     lock, lock_until, waiter = track.object[i], low, thread
@@ -162,6 +164,10 @@ def walk(
 
 
 def _ended_by_itself(wait: int, source: int, waker: int) -> int:
+    if wait == Wait.IO_URING and source == Source.NETWORK:
+        return Piece.NETWORK
+    if wait == Wait.IO_URING and source == Source.TIMER:
+        return Piece.WAIT + Wait.TIMER
     if wait in _BY_ITSELF:
         return Piece.WAIT + wait
     if source == Source.TIMER:

@@ -47,6 +47,7 @@ class ThreadEvidence(Kind):
         "{cpus:.2f} CPUs beside it"
     )
     CONTENDED = "{part:share} of the samples in {function} wait for the mutex or hand it on"
+    IN_TURN = "{count} goroutines run in {function}, one at a time, though a CPU was free"
     NEXT = "the next one, {who}, is busy {busy:share} of the time"
     SPINS = "{who} spins: it polls without progress"
     EACH_RAN = "each ran {running:share} of the time"

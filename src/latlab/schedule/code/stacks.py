@@ -58,6 +58,7 @@ def with_stacks(schedule: Schedule, stacks: Stacks) -> Schedule:
         schedule,
         intervals=intervals,
         samples=samples,
+        bases=stacks.base[kept] if stacks.base.size else stacks.base,
         stacks=stacks.stacks,
         frames=stacks.frames,
         threads=tuple(

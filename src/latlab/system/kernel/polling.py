@@ -42,6 +42,8 @@ _CLOCK = re.compile(
     r"^_*(?:vdso_)?(clock_gettime|gettimeofday|time|clock)(?:64)?$|"
     r"(?:steady|system|high_resolution)_clock3nowEv$|(?:Instant|SystemTime|Timespec)[\w.$]{0,8}?(?:3now|7elapsed|14duration_since)"
 )
+_GO_TAKES = re.compile(r"^sync\.\(\*(Mutex\)\.(lockSlow|Lock)|RWMutex\)\.Lock)$")
+_GO_RELEASES = re.compile(r"^sync\.\(\*(RW)?Mutex\)\.Unlock$")
 _GUARD = "__stack_chk_fail"  # ends the program: what a compiler puts behind a function with an array
 _DEEP = 3  # functions around the one that reads the clock
 _EXITS = 2  # of a loop that reads the clock: one for the time, and one for what it waits for
@@ -80,6 +82,15 @@ class Polling:
         file = self._file(module)
         found = None if file is None else file.function(offset)
         return file is not None and found is not None and _clock(self._capstone, file, found[1], 0)
+
+    def in_go_mutex(self, module: str, offset: int) -> bool:
+        """Whether a place in a function of Go's is where that holds a mutex, by the order of its code."""
+        file = self._file(module)
+        found = None if file is None else file.function(offset)
+        steps = () if file is None or found is None else _go_mutex(self._capstone, file, *found)
+        before = [takes for place, takes in steps if place < offset]
+        after = [takes for place, takes in steps if place >= offset]
+        return any(before) and (before[-1] or (bool(after) and not after[0]))
 
     def _file(self, module: str) -> CodeFile | None:
         if self._capstone is None or not module.startswith("/"):
@@ -122,6 +133,25 @@ def _loops(capstone: Any, code: bytes, begin: int) -> tuple[tuple[int, int], ...
         if name.startswith(("j", "loop")) and operands.startswith("0x") and int(operands, 16) <= address:
             found.add((int(operands, 16), address))
     return tuple(sorted(found))
+
+
+@lru_cache(maxsize=4096)
+def _go_mutex(capstone: Any, file: CodeFile, code: bytes, begin: int) -> tuple[tuple[int, bool], ...]:
+    """Where a function of Go's takes (True) or releases a mutex, by its code's order; empty if it takes none.
+
+    The compiler puts the atomic instruction in line, and what is called if that fails at the end.
+    """
+    reader = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+    steps = []
+    locks = False
+    for address, _, name, operands in reader.disasm_lite(code, begin):
+        called = file.name(int(operands, 16)) if name == "call" and operands.startswith("0x") else ""
+        locks = locks or bool(_GO_TAKES.match(called))
+        if name == "lock cmpxchg" or (_GO_TAKES.match(called) and not called.endswith("Slow")):
+            steps.append((address, True))
+        elif name == "lock xadd" or _GO_RELEASES.match(called):
+            steps.append((address, False))
+    return tuple(steps) if locks else ()
 
 
 @lru_cache(maxsize=4096)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -31,6 +32,8 @@ __all__ = ["Sampler", "Stacks", "unwinds_by_dwarf"]
 _WORTH_TELLING = 0.02  # of all samples without a name in one module
 _MODULES_TOLD = 3
 _WORTH_READING = 0.05  # of the running samples, in one module
+_GO = re.compile(r"^runtime\.(goexit|mcall|mstart)")
+_OF_GO = re.compile(r"^(runtime|sync|internal)[./]")
 _MOST_CLOCK = 8  # frames of what reads the clock
 
 
@@ -42,6 +45,8 @@ class Stacks:
         time_ns: int64, CLOCK_MONOTONIC, sorted. pid, tid: int32.
         running: uint8, 1: sampled by the CPU clock; 0: where the thread left the CPU, blocked or preempted.
         stack: int32, indices into `stacks`, whose members are indices into `frames`, innermost first.
+        base: uint64, the address at which a sample's stack begins, which is another one for each thread and
+            for each coroutine with a stack of its own, such as a goroutine; 0 where that was out of reach.
         every_thread: switches were sampled by thread; else every n-th of a CPU.
         lost: samples that the kernel had to drop. thinned: one in so many samples of a thread was kept.
         notes: what is missing, and the command that would get it.
@@ -54,6 +59,7 @@ class Stacks:
     stack: np.ndarray[Any, Any]
     stacks: tuple[tuple[int, ...], ...]
     frames: tuple[Frame, ...]
+    base: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, np.uint64))
     every_thread: bool = True
     lost: int = 0
     thinned: int = 1
@@ -158,7 +164,7 @@ class Sampler:
         raw = self._sampler.unwound(self._most)
         places = [tuple(place) for place in raw["places"]]
         stacks = _stacks(raw, places, self._sampler)
-        stacks = _with_polling(stacks)
+        stacks = _with_mutexes(_with_polling(stacks))
         if self._python is not None:
             stacks = _with_python(stacks, self._python)
         return replace(stacks, notes=stacks.notes + _without_symbols(stacks))
@@ -196,6 +202,21 @@ def _with_polling(stacks: Stacks) -> Stacks:
         # The frames of one address differ by what was inlined there: the place is the same.
         if kind := polling.kind(frame.module, frame.offset):
             frames[index] = replace(frame, polls=kind)
+    return replace(stacks, frames=tuple(frames))
+
+
+def _with_mutexes(stacks: Stacks) -> Stacks:
+    """The same, with those places in a Go program's functions marked that hold a mutex, by their code."""
+    go = {one.module for one in stacks.frames if _GO.match(one.function)}
+    polling = Polling()
+    if not go or polling.missing:
+        return stacks
+    frames = [
+        replace(one, in_mutex=True)
+        if one.module in go and not _OF_GO.match(one.function) and polling.in_go_mutex(one.module, one.offset)
+        else one
+        for one in stacks.frames
+    ]
     return replace(stacks, frames=tuple(frames))
 
 
@@ -255,6 +276,7 @@ def _stacks(raw: Mapping[str, Any], places: Sequence[tuple[Any, ...]], sampler: 
         raw["stack"],
         tuple(raw["stacks"]),
         tuple(frames),
+        raw["base"],
         sampler.every_thread,
         sampler.lost,
         sampler.thinned,
