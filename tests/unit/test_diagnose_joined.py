@@ -84,6 +84,13 @@ def test_a_doubt_that_threads_can_settle_is_settled() -> None:
     assert (told.limiting_stage, told.trustworthy) == ("loader", True)
 
 
+def test_a_lock_is_named_though_some_of_those_who_wait_for_it_came_late() -> None:
+    late = Doubt(DoubtKind.CAME_LATE, "ore", "stamp", 0.06)
+    lock = replace(SLEEP, kind=LimitKind.LOCK, name="lock 0x40 in sell")
+    assert joined(answer(Verdict.UNKNOWN, late), findings(lock)).limiting_stage == lock.name
+    assert joined(answer(Verdict.UNKNOWN, late), findings()).limiting_stage is None
+
+
 @pytest.mark.parametrize(("name", "verdict"), [("left, right", "cannot tell"), ("left, main", "timer")])
 def test_the_sleeps_of_stages_that_the_queues_cannot_tell_apart_name_none(name: str, verdict: str) -> None:
     threads = findings(replace(SLEEP, name=name))

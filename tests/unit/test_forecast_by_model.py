@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from latlab.errors import NotTrustworthyError
-from latlab.lab.forecast.by_queue_model import _require_limit, modelled, require_seen
+from latlab.lab.forecast import by_queue_model
+from latlab.lab.forecast.by_queue_model import _gains_behind, _require_limit, modelled, require_seen
+from latlab.model.diagnosis.answer import ForecastPoint, Interval
 from latlab.model.queues.observation import Observation, Stage
 from latlab.model.queues.queueing import ModelForecast, ModelQueue, ModelSource, ModelStage, QueueingModel
 from latlab.model.threads import Role
@@ -121,6 +123,26 @@ def test_lines_that_no_queue_connects_have_a_forecast_each() -> None:
 def test_a_model_in_which_another_stage_is_busier_than_what_limits_forecasts_nothing() -> None:
     with pytest.raises(NotTrustworthyError, match=r"stage-2 limits .* the model has stage-1 busy (9\d|100)"):
         modelled(with_own_times(), "stage-2", seed=1, events=200, limits=True)
+
+
+def test_a_model_in_which_what_limits_gains_nothing_forecasts_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    line = with_own_times()
+    monkeypatch.setattr(by_queue_model, "_require_busiest", lambda *_: None)
+    with pytest.raises(NotTrustworthyError, match="stage-2 limits by what was observed, and the model gains"):
+        modelled(line, "stage-2", seed=1, events=200, limits=True)
+    assert modelled(line, "stage-2", seed=1, events=200).kind == "none"
+
+
+def test_a_knee_behind_which_more_is_gained_is_none() -> None:
+    def points(*rates: float) -> dict[float, ForecastPoint]:
+        speedups = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+        of = zip(speedups, rates, strict=True)
+        return {one: ForecastPoint(one, one, 0, rate_hz=Interval(rate)) for one, rate in of}
+
+    assert _gains_behind(0.3, points(366, 434, 507, 600, 720, 852))
+    assert not _gains_behind(0.3, points(366, 434, 507, 510, 505, 512))
 
 
 def test_stages_that_share_one_thread_make_no_model() -> None:

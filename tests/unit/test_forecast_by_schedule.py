@@ -68,6 +68,20 @@ def test_the_role_that_limits_is_forecast_with_how_much_time_it_saves() -> None:
     assert half.low < half.value < half.high
 
 
+def test_a_simulation_in_which_what_limits_does_not_help_is_not_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who spins for the worker, and waits for it in no call, is simulated as if that were work."""
+    base = simulate(schedule())
+    none = ScheduleForecast(Scenario("role", "worker", (1,)), "", "none", None, (), 101.0 * MS, None, 0)
+    monkeypatch.setattr("latlab.lab.forecast.by_schedule.forecast", lambda *_, **__: (base, [none]))
+
+    made, why = by_schedule(schedule(), findings(), lambda line: None)
+
+    assert made == ()
+    assert why.startswith("progress waited for worker 98.0 % of the time, and in the simulation it does not")
+
+
 def test_what_the_budget_does_not_carry_is_left_out() -> None:
     made, why = by_schedule(schedule(), findings(), lambda line: None, over=lambda: True)
 

@@ -13,7 +13,7 @@ import pytest
 
 from latlab.lab.judge.disturbances import losses_in_words
 from latlab.model.queues.analysis import Doubt, DoubtKind, Verdict
-from latlab.model.queues.observation import Observation, Queue, QueueKind, SocketBuffer
+from latlab.model.queues.observation import Observation, Queue, QueueKind, SocketBuffer, Stage
 from latlab.queues import analyse
 from latlab.queues.judge.gate import doubts_about
 from latlab.queues.judge.lines import lines_of, unseen_queues
@@ -245,6 +245,33 @@ def test_an_empty_pool_limits_where_events_in_hand_wait_for_it() -> None:
 
 def test_a_pool_that_is_as_large_as_its_users_are_many_does_not_limit() -> None:
     found = analyse(pool(4))
+    assert (found.limiting_stage, found.verdict) == ("worker", Verdict.STAGE)
+
+
+def last_with_pool(connections: int) -> Observation:
+    """The same four, behind whom no queue counts what they hold: they publish how long they work."""
+    seen = pool(connections)
+    queues = tuple(queue for queue in seen.queues if queue.name != "done")
+    kept = np.isin(seen.samples["queue"], [queue.number for queue in queues])
+    at = seen.sweeps["t_ns"]
+    work = min(1.0, connections / 4)  # of each one's time
+    stages = tuple(Stage(i, "", "worker", tid=100 + i) for i in range(4))
+    columns: dict[str, np.ndarray] = {
+        "t_ns": np.tile(at, 4),
+        "stage": np.repeat(np.arange(4), len(at)),
+        "busy_ns": np.tile(((at - at[0]) * work).astype(np.int64), 4),
+        "blocked_ns": np.zeros(4 * len(at), np.int64),
+        "events": np.tile(((at - at[0]) // 4_000_000).astype(np.uint64), 4),
+    }
+    columns["transitions"] = columns["events"]
+    samples = {name: values[kept] for name, values in seen.samples.items()}
+    return replace(seen, queues=queues, samples=samples, stages=stages, stage_times=columns)
+
+
+def test_a_pool_limits_who_have_work_and_are_not_at_it_also_where_nothing_is_behind_them() -> None:
+    found = analyse(last_with_pool(1))
+    assert (found.limiting_stage, found.verdict) == ("connections", Verdict.POOL)
+    found = analyse(last_with_pool(4))
     assert (found.limiting_stage, found.verdict) == ("worker", Verdict.STAGE)
 
 

@@ -157,6 +157,22 @@ def test_many_short_lives_that_wait_for_the_disk_have_their_name_in_what_is_told
     assert "50 × dd" in limit.evidence[0]
 
 
+def test_who_holds_a_file_s_lock_in_the_kernel_limits_and_not_the_disk() -> None:
+    made = Made()
+    holder, waiter = made.thread("scribe"), made.thread("reader")
+    made.in_turn(holder, waiter, 9.8, on=Wait.DISK)
+    limit = found_in(made).limit
+    assert (limit.kind, limit.name) == (LimitKind.THREAD, "scribe")
+
+
+@pytest.mark.parametrize(("source", "kind"), [(Source.DISK, LimitKind.DISK), (Source.TIMER, LimitKind.TIMER)])
+def test_what_is_asked_of_io_uring_is_told_by_what_ended_the_wait(source: Source, kind: LimitKind) -> None:
+    made = Made()
+    main = made.thread("app")
+    made.turns(main, 0.5, on=Wait.IO_URING, source=source, item=-1)
+    assert found_in(made).limit.kind is kind
+
+
 def test_what_was_not_seen_is_not_guessed() -> None:
     made = Made()
     main = made.thread("app")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.threads_made import Made, found_in
+from tests.unit.threads_made import MS, Made, found_in
 
 from latlab.model.schedule import Frame, Source, State, Wait
 from latlab.model.threads import LimitKind, Role
@@ -89,6 +89,46 @@ def test_a_mutex_is_not_named_that_nobody_waits_for_or_that_is_rarely_held(
     contending: int, other: int
 ) -> None:
     assert found_in(locking(contending, other)).limit.kind is not LimitKind.LOCK
+
+
+def in_turn(
+    goroutines: int, *, held: bool = True, threads: int = 3, one_after_the_other: bool = False
+) -> Made:
+    """Goroutines that run `seal` one at a time on threads of Go's runtime; none is ever seen to wait."""
+    made = Made()
+    runs = [made.thread("vault") for _ in range(threads)]
+    for at in range(0, 1000, 10):
+        for thread, ran in zip(runs, (9.5, 0.2, 0.1), strict=False):
+            made.run(thread, at, at + ran)
+            made.wait(thread, at + ran, at + 10, source=Source.UNKNOWN)
+    made.frames = frames("crypto/sha256.block", "main.(*Vault).seal", "main.clerk", BEGIN)
+    made.frames[1] = replace(made.frames[1], in_mutex=held)
+    made.stacks = [(0, 1, 2, 3)]
+    made.samples = [(2 * i * MS, runs[0], 1, 0) for i in range(500)]
+    made.stack(runs[0], *IDLE, running=False)
+    part = 500 // goroutines
+    made.bases = [0xC000 + 64 * (i // part if one_after_the_other else i % goroutines) for i in range(500)]
+    return made
+
+
+def test_a_mutex_that_is_held_for_long_is_told_by_goroutines_that_run_in_turn() -> None:
+    limit = found_in(in_turn(4)).limit
+    assert (limit.kind, limit.name) == (LimitKind.LOCK, "mutex in main.(*Vault).seal")
+    assert limit.evidence[0].startswith("4 goroutines run in main.(*Vault).seal, one at a time")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        in_turn(1),
+        in_turn(4, held=False),  # what it does is not done under a mutex
+        in_turn(4, threads=2),  # Go may use one CPU only: the other thread watches over it
+        in_turn(4, one_after_the_other=True),
+    ],
+)
+def test_goroutines_that_do_not_wait_for_a_mutex_are_told_as_themselves(made: Made) -> None:
+    limit = found_in(made).limit
+    assert (limit.kind, limit.name) == (LimitKind.THREAD, "goroutine main.clerk")
 
 
 @pytest.mark.parametrize(("contending", "named"), [(3, True), (0, False)])

@@ -32,6 +32,7 @@ class Made:
     frames: list[Frame] = field(default_factory=list)
     parents: dict[int, int] = field(default_factory=dict)
     wakes: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    bases: list[int] = field(default_factory=list)  # of the first samples
 
     def thread(self, name: str, pid: int = 100) -> int:
         self.names.append(name)
@@ -120,6 +121,7 @@ class Made:
             np.array(self.foreign, layouts.FOREIGN),
             Losses("bpf", **losses),  # type: ignore[arg-type]
             samples=np.array(self.samples, layouts.SAMPLE),
+            bases=np.array(self.bases + [0] * (len(self.samples) - len(self.bases)), np.uint64),
             stacks=tuple(self.stacks),
             frames=tuple(self.frames),
             foreign_names={9: "neighbour"},

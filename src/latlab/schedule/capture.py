@@ -315,7 +315,7 @@ def _schedule(
     peers: frozenset[int] = frozenset()
     observers = _observers(events, members)
     if follow_peers:
-        # The kernel makes threads of its own in a process, such as io_uring's, and tells nobody of their birth.
+        # The kernel makes threads of its own in a process, such as io_uring's, and reports no birth of them.
         for pid in _peers(events, members, began, ended) & {one.pid for one in members.values()}:
             for one in (*threads_of(pid), *gone(events, pid)):
                 members.setdefault(one.tid, one)

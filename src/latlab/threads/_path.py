@@ -91,6 +91,7 @@ Step = tuple[int, int]
 _BY_ITSELF = frozenset(
     (Wait.DISK, Wait.SYNC, Wait.FAULT, Wait.TIMER, Wait.THROTTLED, Wait.STOPPED, Wait.IO_URING)
 )
+_OF_OTHERS = frozenset((Wait.DISK, Wait.SYNC, Wait.FAULT, Wait.IO_URING))
 
 
 def walk(
@@ -127,8 +128,8 @@ def walk(
         if state == State.BLOCKED and track.end[i] == time:
             wait, source, waker = track.wait[i], track.source[i], track.waker[i]
             by_thread = source in (Source.THREAD, Source.NETWORK) and waker >= 0 and waker != thread
-            # (What io_uring was asked for, another thread may have had to give.)
-            own = wait in _BY_ITSELF and wait != Wait.IO_URING
+            # What another thread of the program ended is none: of a file it held the kernel's lock.
+            own = wait in _BY_ITSELF and wait not in _OF_OTHERS
             if by_thread and not own and standstill < _MOST_STANDSTILLS:
                 path.changes.append((waker, thread, wait, track.object[i], time))
                 if wait in LOCKABLE:

@@ -13,7 +13,8 @@ from latlab.lab.diagnosis.interpreter_lock import by_interpreter_lock, takes_no_
 from latlab.lab.diagnosis.lines import sentence_of
 from latlab.model.diagnosis.answer import Answer
 from latlab.model.evidence.pipeline import RunDoubt, RunEvidence, RunFinding
-from latlab.model.evidence.said import kind_of, said
+from latlab.model.evidence.queues import QueueEvidence
+from latlab.model.evidence.said import kind_of, said, values_of
 from latlab.model.evidence.threads import ThreadFinding
 from latlab.model.queues.analysis import Analysis, DoubtKind, Verdict
 from latlab.model.queues.observation import Observation
@@ -25,6 +26,7 @@ __all__ = ["contested", "joined"]
 _OPEN = frozenset((DoubtKind.RARELY_AT_WORK, DoubtKind.BACKED_UP, DoubtKind.BUSY_LOOP, DoubtKind.SHARED_LOOP))
 _NAMED = frozenset(LimitKind) - {LimitKind.UNKNOWN, LimitKind.LOAD}
 _SURE = 0.95
+_ONE = 0.99  # sure enough of one stage, where another one limits for a part of the time
 _HELD = 0.25  # of its threads' time, they wait for a lock that one of them holds
 _OF_PYTHON = "GIL"
 _ALIKE = 0.8  # of what the busiest stage is busy for
@@ -54,6 +56,9 @@ def joined(
     limit = threads.limit
     if not distrust and (by_lock := by_interpreter_lock(answer, threads)) is not None:
         return by_lock
+    moves = next((one for one in answer.evidence if kind_of(one) is QueueEvidence.MOVES), None)
+    if answer.verdict == Verdict.STAGE and answer.confidence < _ONE and moves is not None:
+        answer = withheld(answer, said(RunDoubt.MOVES, stretches=values_of(moves)["stretches"]))
     role = threads.role(answer.limiting_stage)
     if role is not None and role.asleep and answer.verdict != Verdict.STOPPED:
         sentence = said(RunFinding.SLEEPS, sentence=answer.sentence, asleep=role.asleep)
@@ -86,7 +91,9 @@ def joined(
     ended = [one for one in distrust if kind_of(one) is RunDoubt.ENDED]
     verdicts = {answer.verdict, *(line.verdict for line in answer.lines)}
     doubts = (*answer.doubts, *(doubt for line in answer.lines for doubt in line.doubts))
-    if not verdicts <= {Verdict.UNKNOWN, Verdict.NONE} or any(doubt.kind not in _OPEN for doubt in doubts):
+    # Who holds the lock is known whether or not some of those who wait for it lack a CPU as well.
+    known = _OPEN | {DoubtKind.CAME_LATE} if limit.kind is LimitKind.LOCK else _OPEN
+    if not verdicts <= {Verdict.UNKNOWN, Verdict.NONE} or any(doubt.kind not in known for doubt in doubts):
         return answer
     if len(distrust) > len(ended):
         return answer

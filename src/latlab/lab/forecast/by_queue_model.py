@@ -1,7 +1,8 @@
 """What making a stage faster would buy, computed: a queueing model of what was observed, simulated.
 
 Where a stage can't be stubbed. It is not a measurement: the model knows queues, services and arrivals, and
-neither CPUs that stages share nor caches that they spoil for each other.
+neither CPUs that stages share nor caches that they spoil for each other. Over 400 lines: one reason a function
+why the model's figures are not told.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -39,6 +41,7 @@ _NO_TIME = 0.95  # of the time: a stage so busy is not given what comes, but com
 _BUSIER = 0.25  # of the time: so much more than its thread a stage of the model may be busy
 _WAITING = 0.5  # of its time: a source that waits so long for other threads puts when they let it
 _WHOLE = 0.7  # of the time: who is as busy has none to spare
+_FURTHER = 1.1  # times the throughput at the knee: it was none
 _FREE = 5.0  # times the throughput: all that limited is gone
 _LEAST_SHARE = 0.02  # of the service, which stands for none: a stage without any makes no finite model
 
@@ -106,6 +109,8 @@ def modelled(
         better="more",
         what="throughput",
     )
+    if limits and found.component_class == "none":
+        raise _withheld(ModelDoubt.NO_GAIN, stage=stage)
     after = _source_that_limits(model, least[1.0]) or _busiest(least[1.0][0], stage)
     _require_limit(model, stage, least, after)
     untold = _untold(model)
@@ -113,12 +118,15 @@ def modelled(
     if found.t_limit is not None:
         knee = Interval(found.t_limit, *(found.t_limit_interval or (None, None)))
     points = {speedup: _point(speedup, least[speedup]) for speedup in SPEEDUPS}
+    if knee is not None and _gains_behind(knee.value, points):
+        # Round a circle what one stage gains is spread over all: it gains less and less, and does not end.
+        knee = after = None
     if untold:
         points = {speedup: _if_it_comes(point, points[0.0]) for speedup, point in points.items()}
     sentence = _sentence(stage, points, knee, after, _condition(untold))
     made = replace(
         _told(stage, float(np.mean(services)), points, sentence),
-        kind="total" if found.component_class == "total" else "limited" if knee is not None else "none",
+        kind=_kind(found.component_class, knee, after),
         knee=knee,
         takes_over=after,
     )
@@ -238,6 +246,23 @@ def _require_limit(
     mine = max((one.utilisation for one in own.stages if one.name == stage), default=0.0)
     if mine > _NO_TIME and busy.get(after or "", 0.0) < _WHOLE:
         raise _withheld(ModelDoubt.NOTHING_BUSY, stage=stage)
+
+
+def _gains_behind(knee: float, points: Mapping[float, ForecastPoint]) -> bool:
+    """Whether the throughput goes on to rise where it should be what it will be."""
+    there = next(points[one].rate_hz for one in SPEEDUPS if one >= knee)
+    end = points[1.0].rate_hz
+    return there is not None and end is not None and end.value > _FURTHER * there.value
+
+
+def _kind(
+    found: str, knee: Interval | None, after: str | None
+) -> Literal["total", "limited", "none", "open"]:
+    if found == "total":
+        return "total"
+    if found == "limited" and knee is None and after is None:
+        return "open"
+    return "limited" if knee is not None else "none"
 
 
 def _withheld(why: ModelDoubt, **numbers: object) -> NotTrustworthyError:

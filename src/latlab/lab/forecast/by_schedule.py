@@ -25,6 +25,7 @@ __all__ = ["by_schedule", "scenarios_of"]
 _WORTH = 0.03  # of the time of the observation: a part that takes less is not asked
 _MOST_ROLES = 2
 _OF_THREADS = (LimitKind.THREAD, LimitKind.PROCESS)
+_MOST_PROGRESS = 0.6  # of it waited for what limits: without that the program would end earlier
 _MOST_FUNCTION = 0.95  # of its role: who is nearly all of it is told as the role
 
 
@@ -62,6 +63,8 @@ def by_schedule(
             return (), base.withheld or said(Withheld.NOT_ASKED, name=found.limit.name)
         if own[0].withheld:
             return (), why
+        if own[0].kind == "none" and found.limit.share >= _MOST_PROGRESS:
+            return (), said(Withheld.NO_GAIN, name=found.limit.name, part=found.limit.share)
     if found.limit.kind is LimitKind.LOCK and any(one.kind == "none" for one in made):
         # Who holds the lock for which all wait would help by being faster: the simulation misses the lock.
         return (), said(Withheld.LOCK_MISSED, name=found.limit.name)

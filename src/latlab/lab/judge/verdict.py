@@ -23,7 +23,8 @@ from latlab.lab.judge.outcome import Outcome
 from latlab.lab.judge.residence import Residence, TraceTable
 from latlab.model.diagnosis.pipeline import Discrepancy, Latency, QueueRow, Sampler, StageRow, Whole
 from latlab.model.evidence.pipeline import Disturbance, RunDoubt, RunEvidence, RunFinding
-from latlab.model.evidence.said import said
+from latlab.model.evidence.queues import QueueEvidence
+from latlab.model.evidence.said import kind_of, said, values_of
 from latlab.model.queues.analysis import Analysis, DoubtKind, LineResult, StageResult, Verdict
 from latlab.model.queues.observation import Observation
 from latlab.queues import verify_recording
@@ -346,6 +347,9 @@ def _sentence(
     tail = ""
     if end_to_end is not None:
         tail = said(RunFinding.END_TO_END, p50_ns=end_to_end.p50, p99_ns=end_to_end.p99)
+    moves = next((one for one in analysis.evidence if kind_of(one) is QueueEvidence.MOVES), None)
+    if limiting is not None and verdict == Verdict.STAGE and moves is not None:
+        return said(RunFinding.MOVES, stretches=values_of(moves)["stretches"], longest=limiting, tail=tail)
     if limiting is not None:
         mine = [view for view in stages if limiting in (view.name, view.type)]
         busiest = max(mine, key=lambda view: view.ready or 0.0, default=None)

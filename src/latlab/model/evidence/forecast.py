@@ -103,6 +103,10 @@ class ModelDoubt(Kind):
         "its stages share {who}, which ran {running:share} of the time: the model knows no thread that "
         "several stages need"
     )
+    NO_GAIN = (
+        "{stage} limits by what was observed, and the model gains nothing by making it faster: it does not "
+        "know all that others wait for"
+    )
     NOTHING_BUSY = (
         "in the model {stage} has no time to spare, and yet making it faster gains little, while nothing "
         "else is busy"
@@ -113,6 +117,10 @@ class Withheld(Kind):
     """Why there is no forecast; `again` says what would settle it."""
 
     NOTHING_TO_ASK = "nothing that could be made faster takes its time"
+    NO_GAIN = (
+        "progress waited for {name} {part:share} of the time, and in the simulation it does not help to make "
+        "it faster: whoever spins or polls for it is taken for work there"
+    )
     LOCK_MISSED = (
         "{name} limits, and in the simulation no faster part helps: how long it is held was not seen"
     )

@@ -39,6 +39,7 @@ class RunEvidence(Kind):
 class RunDoubt(Kind):
     """Why a run must not be believed as it stands; each with what to do, where something helps."""
 
+    MOVES = "no stage limits all of the time: {stretches}; observe each of these parts by itself"
     UNKNOWN = "the bottleneck is unknown{why}; observe for longer, or under more load"
     UNCOUNTED = "the exchange offered {offered:,} messages, and its queues counted {counted:,}"
     DIED = "the {role} process died {how}: what it had counted until then is shown"
@@ -114,6 +115,7 @@ class RunFinding(Kind):
         "Bottleneck: {stage}. It had input waiting and was not blocked downstream {ready:share} of "
         "the time{service}.{tail}"
     )
+    MOVES = "The bottleneck moves: {stretches}. For the longest time it is {longest}.{tail}"
     CPUS = "Bottleneck: the CPUs, no single stage{amount}{busiest}.{tail}"
     DISTURBED = "No stage limits, but {disturbed}{busiest}.{tail}"
     SCHEDULER = "Bottleneck: the scheduler, no stage. Runnable threads waited for a CPU{busiest}.{tail}"

@@ -6,7 +6,7 @@ where it has more events in hand than objects: those wait for an object that ano
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -60,6 +60,17 @@ def pool_waits(view: StageView, series: Series) -> list[PoolWait]:
     return found
 
 
+def _by_own_times(wait: PoolWait, measured: Measured, i: int) -> PoolWait:
+    """The same of a stage whose events in hand no queue counts: who has work and is not at it waits."""
+    if measured.views[i].label not in measured.own:
+        return wait
+    seconds = float(measured.time.sum())
+    busy = float(measured.busy[i].sum()) / max(seconds, 1e-12)
+    waiting = int(measured.workers[i]) * max(0.0, float(measured.ready[i]) - busy)
+    taken = int(measured.taken[i].sum())
+    return replace(wait, waiting=waiting, wait_ns=waiting * seconds / taken * 1e9 if taken else None)
+
+
 def pool_that_limits(
     measured: Measured, series: Series, stage: str | None, verdict: Verdict
 ) -> tuple[tuple[str, str] | None, dict[int, float]]:
@@ -70,12 +81,16 @@ def pool_that_limits(
         has_work = float(measured.ready[i] + measured.blocked[i])
         for wait in pool_waits(view, series):
             queue = series.queues[wait.row]
+            if wait.own and wait.waiting is None:
+                wait = _by_own_times(wait, measured, i)
             if wait.wait_ns is not None:
                 waits[queue.number] = wait.wait_ns
             short = wait.empty >= LOADED and has_work >= LOADED
             # A stage that gives its objects back itself is slow by them where others of its threads wait.
-            mine = wait.own and (wait.waiting or 0.0) >= _WAITERS and stage in (view.label, view.type)
-            others = not wait.own and verdict in (Verdict.NONE, Verdict.UNKNOWN, Verdict.BURST)
+            open_ = verdict in (Verdict.NONE, Verdict.UNKNOWN, Verdict.BURST)
+            named = stage in (view.label, view.type) or (open_ and view.label in measured.own)
+            mine = wait.own and (wait.waiting or 0.0) >= _WAITERS and named
+            others = not wait.own and open_
             if short and (mine or others) and (worst is None or wait.empty > worst[0]):
                 facts = {"pool": queue.name, "empty": wait.empty, "stage": view.label}
                 text = said(QueueEvidence.POOL, **facts)

@@ -175,3 +175,16 @@ def _on_several(schedule: Schedule, threads: Array) -> bool:
     ran = rows["thread"][(rows["state"] == State.RUNNING) & np.isin(rows["thread"], own)]
     often = np.bincount(ran) >= max(_LEAST_TURNS, _TURNS_HZ * schedule.seconds)
     return int(often.sum()) > _ONE_AND_ITS_MONITOR
+
+
+def _busiest_part(schedule: Schedule, function: str, mine: Array) -> Array:
+    """Of each sample whether it is in what this function calls for the most of them, a lock's own aside."""
+    called = []
+    for stack in schedule.stacks:
+        names = [schedule.frames[one].function for one in stack]
+        at = names.index(function) if function in names else 0
+        inner = names[at - 1] if at else ""
+        called.append("" if _LOCKS.match(inner) else inner)
+    of_sample = np.array(called)[schedule.samples["stack"]]
+    most = Counter(of_sample[mine & (of_sample != "")].tolist()).most_common(1)
+    return np.asarray(of_sample == most[0][0]) if most else np.zeros(len(of_sample), bool)
