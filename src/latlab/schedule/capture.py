@@ -1,4 +1,7 @@
-"""Captures the schedule of a command, or of running processes, with their children."""
+"""Captures the schedule of a command, or of running processes, with their children.
+
+Over 400 lines: the two ways to begin, and who belongs to what is captured, which only its events tell.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -23,7 +27,17 @@ from latlab.schedule.derive import Facts, derive, kin_of
 from latlab.schedule.looks import Looks
 from latlab.schedule.pipes import PIPES, inherits_pipes, joined, pipe_transfers, pipes_of
 from latlab.schedule.sockets import local_sockets
-from latlab.schedule.tree import Member, alive, command_of, leads, member, threads_of, tree_of
+from latlab.schedule.tree import (
+    Member,
+    alive,
+    command_of,
+    described,
+    descriptors_of,
+    leads,
+    member,
+    threads_of,
+    tree_of,
+)
 from latlab.system.cpus import ahead_of_others
 from latlab.system.kernel.samples import Events, name_of
 
@@ -31,6 +45,9 @@ __all__ = ["Transfers", "capture_command", "capture_pids"]
 
 _GRACE_S = 2.0  # from SIGTERM to SIGKILL
 _LEAST_WAKES = 10  # of our threads, before another program counts as one that ours talks to
+_SENT_MOST = (
+    0.3  # of the packets that woke our threads were delivered while one that has gone ran: it sent them
+)
 _MOST_HOPS = 3  # from the program to another one that it waits for through others
 _MOST_PEERS = 16
 _MOST_EVENTS = 3_000_000  # of a program's threads, of all of which a schedule is made
@@ -316,12 +333,12 @@ def _schedule(
     observers = _observers(events, members)
     if follow_peers:
         # The kernel makes threads of its own in a process, such as io_uring's, and reports no birth of them.
-        for pid in _peers(events, members, began, ended) & {one.pid for one in members.values()}:
+        for pid in _peers(events, members, began, ended, sockets) & {one.pid for one in members.values()}:
             for one in (*threads_of(pid), *gone(events, pid)):
                 members.setdefault(one.tid, one)
         for _ in range(_MOST_HOPS):
             # Whom a server asks in its turn may be what all wait for.
-            new = _peers(events, members, began, ended) - observers - peers
+            new = _peers(events, members, began, ended, sockets) - observers - peers
             new -= {one.pid for one in members.values()}
             if not new or len(peers | new) > _MOST_PEERS:
                 break
@@ -353,7 +370,9 @@ def _observers(events: Events, members: Mapping[int, Member]) -> frozenset[int]:
     return frozenset((os.getpid(), *readers)) - {one.pid for one in members.values()}
 
 
-def _peers(events: Events, members: Mapping[int, Member], began: int, ended: int) -> frozenset[int]:
+def _peers(
+    events: Events, members: Mapping[int, Member], began: int, ended: int, sockets: Mapping[int, str]
+) -> frozenset[int]:
     """Processes of other programs that wake our threads often, while they run themselves."""
     from latlab.model.schedule import Source
     from latlab.schedule.context import sources_of
@@ -366,18 +385,42 @@ def _peers(events: Events, members: Mapping[int, Member], began: int, ended: int
         inside & np.isin(woken, ours) & ~np.isin(wakings["tid"], ours) & (wakings["tid"] != 0)
     )
     source = sources_of(events, rows)
-    rows = rows[(source == Source.THREAD) | (source == Source.NETWORK)]
-    found: dict[int, int] = {}
     processes: Any = wakings.columns["pid"] if "event_pid" in wakings.columns else wakings["tid"]
-    for pid, count in zip(*np.unique(processes[rows], return_counts=True), strict=True):
-        found[int(pid)] = int(count)
+    by_itself = Counter(processes[rows[source == Source.THREAD]].tolist())
+    by_packets = Counter(processes[rows[source == Source.NETWORK]].tolist())
+    own = {one.pid for one in members.values()}
+    found = {
+        pid
+        for pid in by_itself.keys() | by_packets.keys()
+        if by_itself[pid] >= _LEAST_WAKES
+        or (
+            by_itself[pid] + by_packets[pid] >= _LEAST_WAKES
+            and _sends(pid, by_packets[pid] / by_packets.total(), sockets)
+        )
+    }
     return frozenset(
         pid
-        for pid, count in found.items()
-        if count >= _LEAST_WAKES
-        and pid not in (os.getpid(), 1)
-        and (command_of(pid) or not Path(f"/proc/{pid}").exists())
+        for pid in found
+        if pid not in (os.getpid(), 1)
+        and (pid in own or command_of(pid) or not Path(f"/proc/{pid}").exists())
     )
+
+
+def _sends(pid: int, part: float, sockets: Mapping[int, str]) -> bool:
+    """Whether a process may have sent the packets that were delivered while it ran.
+
+    Those that come from outside are delivered on whatever runs at that moment. Of who has gone its part of
+    them tells.
+
+    Args:
+        part: of all packets that woke the program's threads.
+        sockets: what they are, by their inodes.
+    """
+    if not Path(f"/proc/{pid}").exists():
+        return part >= _SENT_MOST
+    links = (described(pid, number) for number in descriptors_of(pid))
+    inodes = (link[8:-1] for link in links if link.startswith("socket:["))
+    return any(sockets.get(int(inode), "unix").split(" ")[0] != "unix" for inode in inodes)
 
 
 def gone(events: Events, pid: int) -> list[Member]:

@@ -78,6 +78,10 @@ def judge(facts: Facts) -> Limit:
             if len(owing) == 1:
                 return owed_by(owing[0])
             return none_told(said(ThreadReason.NO_ANSWER), said(ThreadReason.ASK_THE_OTHER))
+        if _mostly(facts, "stopped"):
+            return none_told(said(ThreadReason.STOPPED))
+        if not facts.listens & facts.own and _on_sockets(facts):
+            return none_told(said(ThreadReason.NO_ANSWER), said(ThreadReason.ASK_THE_OTHER))
         return load_of(facts, said(ThreadReason.NOTHING_DONE), 1.0, 1.0)
     unseen = float(blame.share(Cause.UNSEEN).sum()) / total
     if unseen > _UNSEEN or facts.schedule.losses.unseen_share > _UNSEEN:
@@ -152,6 +156,21 @@ def judge(facts: Facts) -> Limit:
             said(ThreadReason.CHANGES, name=first.name, cases=confidence),
         )
     return told
+
+
+def _mostly(facts: Facts, *kinds: str) -> bool:
+    """Whether one of the program's threads was blocked in these manners for most of its life."""
+    return any(
+        sum(one.blocked.get(kind, 0) for kind in kinds) > 0.5 * one.life
+        for one, thread in zip(facts.times, facts.schedule.threads, strict=False)
+        if thread.pid in facts.own
+    )
+
+
+def _on_sockets(facts: Facts) -> bool:
+    """Whether a thread mostly waited for a socket: what it is connected to may owe it an answer."""
+    sockets = any(name.split(" ")[0] in ("tcp", "udp", "unix") for name in facts.schedule.objects.values())
+    return _mostly(facts, "socket") or (sockets and _mostly(facts, "poll"))
 
 
 def lines_apart(facts: Facts) -> list[frozenset[int]]:

@@ -1,8 +1,8 @@
 """What making a stage faster would buy, computed: a queueing model of what was observed, simulated.
 
 Where a stage can't be stubbed. It is not a measurement: the model knows queues, services and arrivals, and
-neither CPUs that stages share nor caches that they spoil for each other. Over 400 lines: one reason a function
-why the model's figures are not told.
+neither CPUs that stages share nor caches that they spoil for each other. Over 400 lines: a function for each
+reason why the model's figures are not told.
 """
 
 from __future__ import annotations

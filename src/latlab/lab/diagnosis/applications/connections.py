@@ -87,7 +87,8 @@ def _happened(moved: Transfers, pid: int) -> np.ndarray[Any, Any]:
     ]  # fmt: skip
     for what, table in ((_SENT, moved.sent), (_READ, moved.received)):
         rows = np.flatnonzero((table["pid"] == pid) & (table["ret"].astype(np.int64) > 0))
-        rows = rows[~np.isin(table["argument"][rows], others)]
+        if rows.size:  # (a table without any call has no columns of calls)
+            rows = rows[~np.isin(table["argument"][rows], others)]
         sockets.append(table["sk"][rows])
         parts.append((table["time_ns"][rows], what))
     arrived = np.isin(moved.ready["skaddr"], np.concatenate(sockets))
