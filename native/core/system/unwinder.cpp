@@ -116,8 +116,8 @@ bool read_stack(const StackSample& sample, std::uint64_t address, std::uint64_t&
   return true;
 }
 
-// Where the outermost return address stands: at one place of a stack for as long as its thread or coroutine runs,
-// whatever that calls.
+// Where the outermost return address stands: at one place of a stack for as long as its thread or coroutine
+// runs, whatever that calls.
 std::uint64_t base_of(const StackSample& sample, const std::vector<std::uint64_t>& pcs) {
   if (pcs.size() < 2) return 0;
   const std::uint64_t outermost = pcs.back() + 1;
