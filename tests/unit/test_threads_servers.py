@@ -121,3 +121,27 @@ def test_a_client_that_nothing_wakes_and_that_has_asked_waits_for_that_program()
     limit = analyse(made.schedule(), asks=frozenset({100}), answers={100: "database"}).limit
     assert (limit.kind, limit.name) == (LimitKind.PROCESS, "database")
     assert any("database" in line for line in limit.evidence)
+
+
+def test_a_server_that_sends_when_its_time_outs_end_paces_itself_though_nobody_is_seen_to_get_it() -> None:
+    made = ticking(SEVERAL)
+    limit = analyse(made.schedule(), listens=frozenset({100}), paces=frozenset({100})).limit
+    assert (limit.kind, limit.name) == (LimitKind.TIMER, "server")
+
+
+def arriving(item: int = SEVERAL) -> Made:
+    """A client for which packets arrive every 40 ms, by interrupts."""
+    made = Made()
+    made.turns(made.thread("client"), 0.2, on=Wait.POLL, item=item, source=Source.NETWORK)
+    return made
+
+
+def test_whoever_waits_for_several_connections_waits_for_the_address_that_it_is_connected_to() -> None:
+    limit = analyse(arriving().schedule(), far={100: "10.0.0.9:6379"}).limit
+    assert (limit.kind, limit.name) == (LimitKind.NETWORK, "10.0.0.9:6379")
+
+
+def test_no_peer_is_named_where_both_ends_are_of_the_program() -> None:
+    limit = found_in(arriving()).limit
+    assert limit.kind is LimitKind.UNKNOWN
+    assert "no end of it outside of the program is known" in limit.why_not[0]

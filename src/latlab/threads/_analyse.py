@@ -58,6 +58,7 @@ def analyse(
     serve: frozenset[int] = frozenset(),
     answers: Mapping[int, str] | None = None,
     paces: frozenset[int] = frozenset(),
+    far: Mapping[int, str] | None = None,
 ) -> ThreadFindings:
     """What limits, and what its threads do.
 
@@ -71,6 +72,7 @@ def analyse(
         asks: processes that are connected to another program. serve: those that it is connected to.
         answers: of processes that look up with a time-out, and wait for an answer, the program that owes it.
         paces: of processes that look up those that wait for a time of their own.
+        far: of processes the addresses outside of the program that they are connected to.
     """
     schedule = latest(schedule)
     tracks = tracks_of(schedule)
@@ -138,6 +140,7 @@ def analyse(
         serve,
         answers or {},
         paces,
+        far or {},
     )
     limit = judge(facts)
     late = [(role, one) for role in roles if (one := late_of(facts, role)) is not None]

@@ -38,6 +38,7 @@ Array = np.ndarray[Any, Any]
 LEAST = 0.4  # of the progress, that a name needs
 IDLE = 0.02
 _CPU = 0.4  # of the progress runnable, whoever had the CPUs
+_SOCKETS = frozenset(("tcp", "udp", "unix"))  # kinds of what is waited for, as their names begin
 _CPU_OWN = 0.2  # the same, where the program itself has used them all
 _FULL = 0.9
 _CROWD = 1.15  # of the CPUs, that the program's threads want together where they compete with each other
@@ -66,6 +67,7 @@ class Facts:
         naps: threads that sleep for one length, however long they work.
         answers: of processes that look up, and wait for an answer, the program that owes it. paces: processes
             that look up, and wait for a time of their own.
+        far: of processes the addresses outside of the program that they are connected to.
     """
 
     schedule: Schedule
@@ -86,6 +88,7 @@ class Facts:
     serve: frozenset[int] = frozenset()
     answers: Mapping[int, str] = field(default_factory=dict)
     paces: frozenset[int] = frozenset()
+    far: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -228,7 +231,8 @@ def _waits_for_work(facts: Facts, role: Role, serving: bool) -> bool:
     if _kind_of(facts, role) is LimitKind.LOAD:
         return True  # a client that sleeps
     if serving and facts.own & set(role.pids):
-        return role.running < LEAST and vain >= _VAIN * slept
+        paces = facts.paces & set(role.pids)  # it sends when its time-outs end, as who limits a rate
+        return role.running < LEAST and vain >= _VAIN * slept and not paces
     looks = sum(one.looks for one in members)
     asks = facts.asks - facts.paces
     return role.running < IDLE and looks >= _ALL_VAIN * slept and bool(asks & set(role.pids))
@@ -302,12 +306,14 @@ def _outside(facts: Facts) -> tuple[LimitKind, str]:
     for (thread, what, item), spent in facts.blame.outside.items():
         pid = facts.schedule.threads[thread].pid
         peer = facts.peers.get(item) or facts.schedule.objects.get(item, "")
+        if peer.partition(" ")[0] not in _SOCKETS:  # it waits for several, or for whatever an epoll tells
+            peer = facts.far.get(pid, "")
         if pid in facts.listens:
             key = (LimitKind.LOAD, "load")
         elif item in facts.peers:
             key = (LimitKind.PROCESS, facts.peers[item])
         elif what == Piece.NETWORK:
-            key = (LimitKind.NETWORK, peer or "network")
+            key = (LimitKind.NETWORK, peer)
         else:
             key = (LimitKind.LOAD, "load")
         by[key] = by.get(key, 0.0) + spent

@@ -116,6 +116,8 @@ def judge(facts: Facts) -> Limit:
         )
     if second is not None and second.total > _CLEAR * first.total:
         return _withheld(facts, candidates, said(ThreadReason.IN_TURN, listed=_listed(candidates, total)))
+    if first.kind is LimitKind.NETWORK and not first.name:
+        return _withheld(facts, candidates, said(ThreadReason.WHICH_PEER, part=part))
     if first.kind is LimitKind.CPU and first.name == "CPUs":
         # Threads that spin for a lock want CPUs, and would not be faster with more of them.
         spun = spun_lock(facts, part, confidence)

@@ -116,6 +116,11 @@ class ThreadReason(Kind):
     NOTHING_DONE = "No thread of it did anything"
     LOOKS_UP = "{name} waits with a time-out, and may wait for the program that it is connected to"
     NO_ANSWER = "no thread of it did anything, and a program that it is connected to may owe it an answer"
+    WHICH_PEER = (
+        "progress waited {part:share} of the time for packets of a connection, and no end of it outside of "
+        "the program is known: between two of its own processes a delayed acknowledgement or a full window "
+        "takes such time (`ss -tip` shows them)"
+    )
     ASK_THE_OTHER = "`latlab diagnose --pid PID` of that program shows what it waits for"
     CLIENTS = "It waits for its clients ({clients})"
     NO_WORK = "It waits for work"

@@ -155,23 +155,23 @@ def behind(doors: set[object]) -> frozenset[int]:
     return frozenset(found)
 
 
-def listening(pid: int | None) -> tuple[set[int], set[int], dict[int, set[object]]]:
-    """Processes that hold a door for connections, those that are clients at one of these, and at which doors
-    of other programs each is a client.
+def listening(pid: int | None) -> tuple[set[int], set[int], dict[int, set[object]], dict[int, set[str]]]:
+    """Processes that hold a door for connections, those that are clients at one of these, at which doors of
+    other programs each is a client, and the addresses of these.
     """
     import psutil
 
     from latlab.schedule.sockets import doors_asked
 
     found: dict[int, set[object]] = {}
-    ends: dict[int, set[tuple[object, object]]] = {}
+    ends: dict[int, set[tuple[object, object, str]]] = {}
     asks: dict[int, set[object]] = {}
     by_file: set[int] = set()
     try:
         root = psutil.Process(pid)
         family = [*([root] if pid is not None else []), *root.children(recursive=True)]
     except psutil.Error:
-        return set(), set(), {}
+        return set(), set(), {}, {}
     for one in family:
         try:
             connections = one.net_connections(kind="all")
@@ -183,12 +183,28 @@ def listening(pid: int | None) -> tuple[set[int], set[int], dict[int, set[object
             elif connection.raddr:
                 near = getattr(connection.laddr, "port", connection.laddr)
                 far = getattr(connection.raddr, "port", connection.raddr)
-                ends.setdefault(one.pid, set()).add((near, far))
+                ends.setdefault(one.pid, set()).add((near, far, _address(connection.raddr)))
             elif connection.family == socket.AF_UNIX and not connection.laddr and one.pid not in by_file:
                 by_file.add(one.pid)
                 asks.setdefault(one.pid, set()).update(doors_asked(one.pid))
     doors = set().union(*found.values()) if found else set()
     for one_pid, pairs in ends.items():  # without those who came in by one of these doors
-        asks.setdefault(one_pid, set()).update(far for near, far in pairs if near not in doors)
+        asks.setdefault(one_pid, set()).update(far for near, far, _ in pairs if near not in doors)
     clients = {one for one, ports in asks.items() if ports & doors}
-    return set(found), clients, {one: ports - doors for one, ports in asks.items() if ports - doors}
+    named = {
+        one_pid: {name for near, far, name in pairs if near not in doors and far not in doors}
+        for one_pid, pairs in ends.items()
+    }
+    return set(found), clients, {one: ports - doors for one, ports in asks.items() if ports - doors}, named
+
+
+def _address(end: Any) -> str:
+    """As "10.0.0.9:6379", or the file of a unix socket."""
+    host = getattr(end, "ip", None)
+    return (
+        printable(str(end))
+        if host is None
+        else f"[{host}]:{end.port}"
+        if ":" in host
+        else f"{host}:{end.port}"
+    )

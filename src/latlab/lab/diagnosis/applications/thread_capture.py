@@ -48,6 +48,7 @@ class _Watch:
     doors: set[int] = field(default_factory=set)
     clients: set[int] = field(default_factory=set)
     asks: dict[int, set[object]] = field(default_factory=dict)
+    far: dict[int, set[str]] = field(default_factory=dict)  # addresses
 
     @property
     def listens(self) -> frozenset[int]:
@@ -58,11 +59,13 @@ class _Watch:
         """Look; False, since nothing that is seen ends a capture."""
         if self.looks and time.monotonic() > self.begin + self.looks[0]:
             del self.looks[0]
-            doors, clients, asks = listening(self.pid)
+            doors, clients, asks, far = listening(self.pid)
             self.doors |= doors
             self.clients |= clients
             for one, ports in asks.items():
                 self.asks.setdefault(one, set()).update(ports)
+            for one, names in far.items():
+                self.far.setdefault(one, set()).update(names)
         if self.recording is None or not publishes():
             return False
         try:
@@ -169,11 +172,13 @@ def _analysed(
     pid = watch.pid
     labels = {} if queues is None else _labels(queues.watched.observation)
     asked = asked_of(schedule, moved[0], watch.asks.keys() - watch.listens) if moved else Asked()
+    served = asked_of(schedule, moved[0], watch.listens) if moved else Asked()
     found = analyse(
         schedule, root=pid, own=_own(pid), listens=watch.listens, labels=labels, asks=frozenset(watch.asks),
         serve=behind(set().union(*watch.asks.values())),
         peers=local_peers(schedule.objects, servers({thread.pid for thread in schedule.threads})),
-        answers=whom(watch.asks, asked.answers), paces=asked.paces,
+        answers=whom(watch.asks, asked.answers), paces=asked.paces | served.paces,
+        far={one: ", ".join(sorted(names)[:3]) for one, names in watch.far.items() if names},
     )  # fmt: skip
     if watch.missed:
         found = replace(found, limit=_too_short(found.limit, schedule.seconds))
