@@ -253,6 +253,32 @@ def test_pools_and_executors_are_named_by_what_they_do(counters: Path) -> None:
 
 
 @pytest.mark.side_by_side
+def test_an_executor_of_processes_is_one_queue_to_its_workers(counters: Path) -> None:
+    queues = _queues(
+        counters,
+        """
+        import sys
+        from concurrent.futures import ProcessPoolExecutor
+
+        def render(number): return number * number
+
+        if __name__ == "__main__":
+            with ProcessPoolExecutor(1) as pool:
+                assert [one.result() for one in [pool.submit(render, n) for n in range(30)]][-1] == 841
+                print("ready", flush=True)
+                sys.stdin.readline()
+        """,
+    )
+    (calls,) = [one for one in queues.values() if one["drain_name"] == "render"]
+    assert (calls["in"], calls["out"]) == (30, 30)
+    assert not any(
+        "ExecutorManager" in one["drain_name"] and one["in"] > 1
+        for one in queues.values()
+        if one["source_name"] == "main"
+    )
+
+
+@pytest.mark.side_by_side
 def test_the_site_s_own_sitecustomize_runs_and_the_path_is_what_it_was(counters: Path) -> None:
     site = counters.parent / "site"
     site.mkdir()

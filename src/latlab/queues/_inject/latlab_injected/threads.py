@@ -298,6 +298,11 @@ def count_classes(module: Any, who: Any) -> None:
     def __init__(self: Any, maxsize: Any = 0, *arguments: Any, **options: Any) -> None:  # noqa: N807
         begin(self, maxsize, *arguments, **options)
         try:
+            # An executor of processes fills the queue to its workers from a list of its own as they empty that:
+            # its thread is no stage.
+            if sys._getframe(1).f_globals.get("__name__") == "concurrent.futures.process":
+                self._latlab_counts = None
+                return
             counts = watch(self, names.queue_name(type(self).__name__), maxsize, 0, who)
             if counts is not None:
                 for kind in type(self).__mro__[: type(self).__mro__.index(base)]:
