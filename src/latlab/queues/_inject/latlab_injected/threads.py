@@ -298,7 +298,7 @@ def count_classes(module: Any, who: Any) -> None:
     def __init__(self: Any, maxsize: Any = 0, *arguments: Any, **options: Any) -> None:  # noqa: N807
         begin(self, maxsize, *arguments, **options)
         try:
-            # An executor of processes fills the queue to its workers from a list of its own as they empty that:
+            # An executor of processes fills the queue to its workers from a list of its own as they empty it:
             # its thread is no stage.
             if sys._getframe(1).f_globals.get("__name__") == "concurrent.futures.process":
                 self._latlab_counts = None
