@@ -43,10 +43,16 @@ def test_raises(benchmark):
 def test_plain():
     assert True
 """
-SLEEP = """
+# By a clock of its own, so that no load of the machine adds to what is compared.
+TIMED = """
+import random
 import time
-def test_one(benchmark):
-    benchmark.pedantic(time.sleep, args=(DURATION,), rounds=40)
+def test_one(benchmark, monkeypatch):
+    now, uneven = [0], random.Random(1)
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: now[0])
+    def call():
+        now[0] += int(DURATION * uneven.uniform(0.99, 1.01))
+    benchmark.pedantic(call, rounds=40)
 """
 
 
@@ -85,14 +91,14 @@ def test_without_the_option_there_is_no_fixture_and_nothing_is_said(tmp_path: Pa
 
 
 def test_what_takes_twice_as_long_as_the_baseline_fails_the_session(tmp_path: Path) -> None:
-    (tmp_path / "test_it.py").write_text(SLEEP.replace("DURATION", "0.002"))
+    (tmp_path / "test_it.py").write_text(TIMED.replace("DURATION", "2_000_000"))
     for count in (1, 2):
         done = run(tmp_path, "--latlab", "--latlab-save-baseline", "b.json")
         assert done.returncode == 0, done.stdout
         assert len(json.loads((tmp_path / "b.json").read_text())["runs"]) == count
     same = run(tmp_path, "--latlab", "--latlab-baseline", "b.json", "--latlab-effect", "2%")
     assert same.returncode == 0, same.stdout
-    (tmp_path / "test_it.py").write_text(SLEEP.replace("DURATION", "0.006"))
+    (tmp_path / "test_it.py").write_text(TIMED.replace("DURATION", "4_000_000"))
     done = run(tmp_path, "--latlab", "--latlab-baseline", "b.json")
     assert (done.returncode, "test_it.py::test_one: slower" in done.stdout) == (1, True), done.stdout
 

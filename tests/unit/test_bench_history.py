@@ -53,6 +53,21 @@ def test_a_machine_with_two_levels_in_turn_is_not_slower_on_either() -> None:
     assert found["verdict"] == "unchanged", found["why"]
 
 
+@pytest.mark.parametrize("since", [2, 6, 20])
+def test_a_level_that_the_series_had_come_back_from_before_is_no_slowdown_for_sure(since: int) -> None:
+    for seed in range(5):
+        found = of_levels(seed, (25, 1.0), (6, 1.1), (8, 1.0), (since, 1.1))
+        assert found["verdict"] == "inconclusive", found["why"]
+        assert "the machine has two levels, or a slowdown came again" in found["why"]
+        assert "as before from 25.json on" in found["why"]
+
+
+def test_a_slowdown_to_another_level_than_the_one_it_had_come_back_from_is_one() -> None:
+    for seed in range(5):
+        found = of_levels(seed, (25, 1.0), (6, 1.1), (8, 1.0), (6, 1.3))
+        assert found["verdict"] == "slower", found["why"]
+
+
 def test_accepting_any_result_of_a_level_accepts_it_and_its_folder_tells_results_of_one_name_apart() -> None:
     values = [*[1.0] * 12, *[1.2] * 8]
     random = np.random.default_rng(1)

@@ -83,8 +83,9 @@ def test_without_a_busy_part_nobody_is_named() -> None:
 
 
 def test_a_load_below_the_limit_saturates_nothing_though_its_sender_spins() -> None:
-    v = analyse(measured(load="rate", parts=parts(499, 30, 20))).verdict
-    assert (v.limiting, v.parts) == (Limiting.NOTHING, ("broker",))
+    result = analyse(measured(load="rate", parts=parts(499, 30, 20)))
+    assert (result.verdict.limiting, result.verdict.parts) == (Limiting.NOTHING, ("broker",))
+    assert "the paced sender not counted: the broker used 6 % of a core" in finding(result)
 
 
 def test_a_queue_that_grows_behind_a_paced_sender_is_its_receivers() -> None:

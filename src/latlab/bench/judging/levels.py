@@ -22,6 +22,8 @@ __all__ = ["accept", "accepted", "history"]
 Accepted = Mapping[str, Sequence[str]]
 # A change that two results should show; where they can't, the answer says what can.
 _WANTED = 0.1
+# Two levels are one if they are apart by no more than this part of what they are away from the wanted one.
+_ALIKE = 0.3
 
 
 def history(
@@ -45,7 +47,7 @@ def history(
         for each benchmark its name, values, changes (with the label of the first result after each),
         findable (by number of results: the smallest change that they find with a probability of 0.9) and
         verdict: "slower" if its level is above the fastest since the last that was accepted, "faster",
-        "unchanged", or "inconclusive" for too few results.
+        "unchanged", or "inconclusive" for too few results, or for a level that it has come back from before.
     """
     series: dict[str, list[tuple[str, float]]] = {}
     for label, content in results:
@@ -126,6 +128,10 @@ def _standing(changes: Sequence[Mapping[str, Any]], effect: float) -> tuple[str,
     last = changes[-1]
     if begun is not None:
         above = levels[-1] / wanted - 1
+        if (visit := _been_there(changes, levels, changes.index(begun), wanted)) is not None:
+            return "inconclusive", said(
+                LevelSaid.TWO_LEVELS, change=above, at=begun["at"], before=visit["at"], level=last["at"]
+            )
         return "slower", said(LevelSaid.SLOWER, change=above, at=begun["at"], level=last["at"])
     since = {"change": abs(float(last["effect"])), "at": last["at"]}
     direction = "slower" if last["effect"] > 0 else "faster"
@@ -137,6 +143,24 @@ def _standing(changes: Sequence[Mapping[str, Any]], effect: float) -> tuple[str,
         return "unchanged", said(LevelSaid.UNCHANGED, effect=effect)
     left = changes[-2]
     return "unchanged", said(LevelSaid.UNDONE, change=float(left["effect"]), at=left["at"], until=last["at"])
+
+
+def _been_there(
+    changes: Sequence[Mapping[str, Any]], levels: Sequence[float], begun: int, wanted: float
+) -> Mapping[str, Any] | None:
+    """The change by which the series had been on the level of now before, and come back from it; or None.
+
+    Who goes there, back, and there again may be a machine with two levels.
+    """
+    now = math.log(levels[-1] / wanted)
+    for index in range(begun - 1):
+        up, down = changes[index], changes[index + 1]
+        there, after = (math.log(level / wanted) for level in (levels[index + 1], levels[index + 2]))
+        if up["accepted"] or down["accepted"] or up["effect"] < 0:
+            continue
+        if abs(there - now) < _ALIKE * now and abs(after) < _ALIKE * now:
+            return up
+    return None
 
 
 def _is_it(path: str, label: str) -> bool:

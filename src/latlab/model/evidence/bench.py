@@ -75,6 +75,10 @@ class LevelSaid(Kind):
     )
     FASTER = "faster by {change:share2} since {at}"
     SLOWER = "slower by {change:share2} since {at}; to accept it: latlab bench accept {level}"
+    TWO_LEVELS = (
+        "slower by {change:share2} since {at}, as before from {before} on: the machine has two levels, "
+        "or a slowdown came again; to accept it: latlab bench accept {level}"
+    )
     UNDONE = "slower by {change:share2} from {at} on, and back since {until}"
     ACCEPTED = "{direction} by {change:share2} since {at}, which is accepted"
 

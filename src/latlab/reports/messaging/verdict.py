@@ -39,7 +39,8 @@ def finding(r: Result) -> str:
     ]
     match v.limiting:
         case Limiting.NOTHING:
-            busiest = f" The busiest part: {used[0]}." if used else ""
+            # What a paced sender uses while it waits for a message to be due is no work.
+            busiest = f" The busiest part, the paced sender not counted: {used[0]}." if used else ""
             return f"Nothing is saturated: the load is below the throughput limit.{busiest}"
         case Limiting.PART if r.wait == "poll":
             return {
