@@ -16,6 +16,7 @@ from latlab import stubs
 from latlab._core import stubs_replay
 from latlab.errors import InputError
 from latlab.stubs.components import hook as _component
+from latlab.stubs.components import session as _session
 from latlab.stubs.components import trace as _trace
 from latlab.stubs.components import values as _values
 from latlab.stubs.components.session import Session
@@ -246,3 +247,93 @@ def test_a_process_that_comes_to_its_end_twice_keeps_what_it_recorded(name: str,
         session.save()
         stub(10)
     assert _trace.count(entries(tmp_path / "t", name)) == 10
+
+
+class Tally:
+    """Has members of its own, one that the class has, too, one in a slot, and one that can be changed."""
+
+    __slots__ = ("__dict__", "slot")
+    count = 0
+
+    def __init__(self) -> None:
+        self.slot, self.last, self.seen = 0.5, (0, "none"), [0]
+
+    def state(self) -> tuple[Any, ...]:
+        return self.count, self.slot, self.last, list(self.seen)
+
+    def step(self, x: int) -> int:
+        self.count += x
+        self.slot += 0.5
+        self.last = (x, "some")
+        self.seen.append(x)
+        return self.count
+
+
+@pytest.mark.parametrize("members", [("self.count", "self.slot", "self.last"), ("self.count", "self.seen")])
+def test_what_a_call_changes_is_kept_whether_data_or_an_object(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, members: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(Tally, "step", stubs.component(name, mutates=members)(Tally.step))
+    at = {f"self.{member}": i for i, member in enumerate(("count", "slot", "last", "seen"))}
+
+    def states() -> list[Any]:
+        tally = Tally()
+        found = []
+        for i in range(5):
+            found += [tally.step(i), *(tally.state()[at[member]] for member in members)]
+        return found
+
+    with stubs.record(tmp_path / "t"):
+        expected = states()
+    with stubs.replay(tmp_path / "t"):
+        assert states() == expected
+
+
+def test_the_state_of_a_call_that_changes_numbers_is_written_as_it_is(name: str, tmp_path: Path) -> None:
+    def change(holder: Tally) -> None:
+        holder.count = 7
+
+    stub = stubs.component(name, mutates=("holder.count",))(change)
+    with stubs.record(tmp_path / "t"):
+        stub(Tally())
+    (one,) = entries(tmp_path / "t", name)
+    # A pickle within it, which loading calls a function for, costs more than all the rest of a call.
+    assert _trace.decode_pickle(one.data or b"")["fx"] == {"holder.count": 7}
+
+
+def test_an_exception_that_is_false_is_one(name: str, tmp_path: Path) -> None:
+    def fail() -> None:
+        raise FalseError(3)
+
+    stub = stubs.component(name)(fail)
+    with stubs.record(tmp_path / "t"), pytest.raises(FalseError):
+        stub()
+    with stubs.replay(tmp_path / "t"), pytest.raises(FalseError):
+        stub()
+
+
+class FalseError(Exception):
+    """Empty, as a container of errors may be."""
+
+    def __bool__(self) -> bool:
+        return False
+
+
+def test_the_keys_of_a_keyed_recording_are_written_as_it_goes_on(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_session, "_MOST_KEYS_BYTES", 2000)
+    stub = stubs.component(name)(lambda i, text: (i, text))
+    with stubs.record(tmp_path / "t", keyed=True) as session:
+        for i in range(500):
+            stub(i, f"text {i}")
+        assert len(session._keys[name]) < 50
+    definitions = {one.name: one for one in _trace.read(tmp_path / "t")}
+    assert len(definitions[f"{name} keys"].values) > 10
+    other = _session.joined(name, definitions, definitions)  # of two processes
+    _trace.write(tmp_path / "both", list(other.values()))
+    for path in (tmp_path / "t", tmp_path / "both"):
+        with stubs.replay(path, keyed=True):
+            assert [stub(i, f"text {i}") for i in reversed(range(500))] == [
+                (i, f"text {i}") for i in reversed(range(500))
+            ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copyreg
 import functools
 import io
+import pickle
 import sys
 import threading
 from collections.abc import Callable
@@ -60,6 +61,7 @@ class Hook:
         self.pooled = False  # this process is a pool's: which calls it gets is chance
         self.shared = False  # threads take their calls from one queue
         self.numbering = False  # threads that are new get a sequence
+        self._parts: dict[str | int, tuple[str, str, int]] = {}  # of what a call changes
         self.reset()
 
     def reset(self) -> None:
@@ -220,12 +222,24 @@ class Hook:
         """Where what a call changes lies; None: it isn't there in this call."""
         if isinstance(which, str) and ":" in which:
             return self.watcher().place(which, arguments)
-        root, _, member = str(which).partition(".")
-        position = -1 if root in named else self._position(int(root) if root.isdigit() else root)
+        root, member, position = self._parts.get(which) or self._parts_of(which, named)
+        position = -1 if root in named else position
         if position >= len(arguments):
             return None
         holder = named[root] if position < 0 else arguments[position]
         return _state.member_of(holder, member) if member else _state.Place(lambda: holder)
+
+    def _parts_of(self, which: str | int, named: dict[str, Any]) -> tuple[str, str, int]:
+        """An argument's name, its member's, and where it is given by position."""
+        root, _, member = str(which).partition(".")
+        try:
+            found = root, member, self._position(int(root) if root.isdigit() else root)
+        except UsageError:
+            if root in named:  # one of **named
+                return root, member, -1
+            raise
+        self._parts[which] = found
+        return found
 
     def _position(self, which: str | int) -> int:
         if isinstance(which, int):
@@ -335,11 +349,12 @@ class Hook:
             if place is not None and str(which) not in self.lost:
                 states[which] = place.get()
         document = {
-            "k": "e" if raised else "r", "v": raised or value, "fx": states, "same": same, "n": number,
+            "k": "r" if raised is None else "e", "v": value if raised is None else raised, "fx": states,
+            "same": same, "n": number,
             "keep": shared,
         }  # fmt: skip
         null = value is None and raised is None and not states
-        blob = None if null else self._pickle(document, known, set(map(id, states.values())))
+        blob = None if null else self._pickle(document, known)
         session.add(self, thread, blob, key, looked)
 
     def _let_go(self) -> None:
@@ -351,10 +366,14 @@ class Hook:
                     self.alive[number] = one
             self.many = max(_FEW, 2 * len(self.alive))
 
-    def _pickle(self, document: dict[str, Any], known: dict[int, Any], states: set[int]) -> bytes:
+    def _pickle(self, document: dict[str, Any], known: dict[int, Any]) -> bytes:
+        # Data that nobody can change refer to no argument, and nothing is shared by them.
+        plain = _values.is_immutable(document["v"])
+        effects = document["fx"]
+        if plain and all(map(_values.is_immutable, effects.values())):
+            return pickle.dumps(document, protocol=5)
         file = io.BytesIO()
         try:
-            effects = document.pop("fx")
             # An argument's own state is data, and only the result may refer to it: two pickles.
             inner = {}
             for which, state in effects.items():
@@ -364,8 +383,10 @@ class Hook:
                     if not self.watching:
                         raise
                     self.lost[str(which)] = str(error)
-            pickler = _values.Pickler(file, known)
-            pickler.dump({**document, "fx": {which: _values.State(blob) for which, blob in inner.items()}})
+            document["fx"] = {which: _values.State(blob) for which, blob in inner.items()}
+            if plain:
+                return pickle.dumps(document, protocol=5)
+            _values.Pickler(file, known).dump(document)
         except Exception as error:
             failed = LatlabError(
                 f"{self.name}: a result of type {type(document['v']).__name__} can't be serialised ({error})",

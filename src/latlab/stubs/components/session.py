@@ -27,6 +27,9 @@ from latlab.stubs.components.hook import (
     lock,
 )  # fmt: skip
 
+_MOST_KEYS_BYTES = 1 << 20  # of one component that are held until they are written
+_KEY_BYTES = 64  # that one takes besides its own
+
 
 class Session:
     """One recording or replay of every component that is registered while it lasts."""
@@ -40,7 +43,9 @@ class Session:
         self._saved = False
         self._numbers: dict[str, int] = {}  # of components in the trace
         self._entries: dict[str, int] = {}  # of each of them
-        self._keys: dict[str, list[bytes]] = {}  # what tells the calls of each entry apart
+        self._keys: dict[str, list[bytes]] = {}  # what tells the calls of entries apart; not written yet
+        self._keys_bytes: dict[str, int] = {}  # of them
+        self._keys_numbers: dict[str, int] = {}  # of the definitions that have those written
 
     def add(
         self, hook: Hook, thread: int, blob: bytes | None, key: bytes, looked: dict[str, int] | None = None
@@ -77,6 +82,19 @@ class Session:
             self._keys[name] = [b""] * before
         if name in self._keys:
             self._keys[name].append(key)
+            held = self._keys_bytes[name] = self._keys_bytes.get(name, 0) + len(key) + _KEY_BYTES
+            if held > _MOST_KEYS_BYTES:
+                self._write_keys(writer, name)
+
+    def _write_keys(self, writer: _trace.Writer, name: str) -> None:
+        if name not in self._keys_numbers:
+            self._keys_numbers[name] = writer.define(f"{name} keys", "latlab", "")
+        value = _trace.Value(0, 0, _trace.PICKLE, _values.dumps(self._keys[name]))
+        try:
+            writer.value(self._keys_numbers[name], value)
+        except OSError as error:
+            self.error = InputError(self.path, f"can't be written ({error.strerror})")
+        self._keys[name], self._keys_bytes[name] = [], 0
 
     def finish(self) -> None:
         """Raise the error that the program under test has swallowed."""
@@ -223,7 +241,7 @@ def load(
     hook.session = session
     hook.numbering = False
     values = loaded[hook.name].values
-    about = _data.loads(loaded[f"{hook.name} about"].values[0].data or b"")
+    about = _about(hook.name, loaded)
     hook.threads = {name: number for number, name in enumerate(about["threads"])}
     if session.keyed:
         if len(about["keys"]) != len(values):
@@ -283,13 +301,22 @@ def joined(
     """One component's recordings of two processes as one, told apart by their arguments."""
     if name not in one or name not in other:
         return one if name in one else other
-    abouts = [_data.loads(each[f"{name} about"].values[0].data or b"") for each in (one, other)]
+    abouts = [_about(name, each) for each in (one, other)]
     about = {**abouts[0], "keys": [*abouts[0]["keys"], *abouts[1]["keys"]], "looks": {}}
     blob = _trace.Value(0, 0, _trace.PICKLE, _values.dumps(about))
     return {
         name: _trace.Definition(name, "python", "", [*one[name].values, *other[name].values]),
         f"{name} about": _trace.Definition(f"{name} about", "latlab", "", [blob]),
     }
+
+
+def _about(name: str, loaded: dict[str, _trace.Definition]) -> dict[str, Any]:
+    """What a trace tells of a component, with all keys, of which the first were written apart."""
+    found: dict[str, Any] = _data.loads(loaded[f"{name} about"].values[0].data or b"")
+    if f"{name} keys" in loaded:
+        written = [key for one in loaded[f"{name} keys"].values for key in _data.loads(one.data or b"")]
+        found["keys"] = [*written, *found["keys"]]
+    return found
 
 
 def told_by_arguments(name: str, definitions: list[_trace.Definition]) -> bool:

@@ -189,7 +189,14 @@ def member_of(holder: Any, name: str) -> Place:
         elif name in dict(members(holder)):
             kind.__delattr__(holder, name)
 
-    return Place(lambda: dict(members(holder)).get(name, MISSING), put)
+    def get() -> Any:
+        own = getattr(holder, "__dict__", None)
+        slot = isinstance(getattr(type(holder), name, None), types.MemberDescriptorType)
+        if own is not None and name in own and not slot:
+            return own[name]
+        return dict(members(holder)).get(name, MISSING)
+
+    return Place(get, put)
 
 
 def _data(value: Any) -> bool:
