@@ -86,6 +86,17 @@ class Unix(Quiet):
 class Swallowing(Unix):
     def ended(self, timeout_s):
         time.sleep(timeout_s)
+class Steps(Unix):  # wakes up now and then to see whether to stop
+    def receive(self, timeout_s):
+        until = time.monotonic() + timeout_s
+        while time.monotonic() < until:
+            if (message := self.step()) is not None:
+                return message
+    def step(self): return super().receive(0.02)
+class Looks(Steps):
+    def step(self):
+        time.sleep(0.02)
+        return Unix.receive(self, 0.00001)
 class Packets(Swallowing):
     kind = socket.SOCK_SEQPACKET
 class Unready(Quiet):
@@ -136,6 +147,19 @@ def test_threads_that_outlive_their_ends_are_found(plugins: Any, name: str, wron
     found = dict(conformity._left_behind(settings.transport, getattr(plugins, name), settings, None))
 
     assert (found["ends its threads"] or "")[: len(wrong or "")] == (wrong or "")
+
+
+@pytest.mark.parametrize(("name", "polls"), [("Steps", False), ("Looks", True)])
+def test_an_end_that_waits_in_steps_polls_only_if_what_is_sent_does_not_wake_it(
+    plugins: Any, name: str, polls: bool
+) -> None:
+    kind, settings = getattr(plugins, name), Settings(transport=f"own_transports:{name}").with_(size=64)
+
+    found = dict(conformity._idle_and_over(settings.transport, kind, kind.facts, settings, None))
+
+    wrong = found.pop("sleeps while nothing arrives")
+    assert (wrong is not None and "it polls" in wrong) == polls
+    assert polls or set(found.values()) == {None}
 
 
 @pytest.mark.parametrize(("name", "swallows"), [("Unix", False), ("Swallowing", True), ("Packets", True)])

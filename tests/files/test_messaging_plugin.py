@@ -210,6 +210,56 @@ def test_an_end_that_may_wait_waits_asleep(tmp_path: Path, fault: int, what: str
     assert (None if broken is None else str(broken)[-len(what or "") :]) == what
 
 
+STEPS = r"""
+#include <latlab/messaging_plugin.h>
+#include <semaphore.h>
+#include <time.h>
+#include <unistd.h>
+static char end_;
+static sem_t came;
+static int open_(const struct latlab_messaging_settings*, void** end) {
+  *end = &end_;
+  return sem_init(&came, 0, 0);
+}
+static long send_(void*, const void*, size_t, size_t) { return sem_post(&came) == 0; }
+static int wait_(void) {
+  struct timespec until;
+  if (FAULT) {
+    usleep(20000);
+    return sem_trywait(&came);
+  }
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_nsec += 20000000;
+  until.tv_sec += until.tv_nsec / 1000000000;
+  until.tv_nsec %= 1000000000;
+  return sem_timedwait(&came, &until);
+}
+static long receive_(void*, void*, size_t, size_t) {
+  for (int i = 0; i < 4; i++)
+    if (wait_() == 0) return 1;
+  return 0;
+}
+static void close_(void*) {}
+const struct latlab_messaging* latlab_messaging_plugin(void) {
+  static const struct latlab_messaging plugin = {1, LATLAB_CAN_BLOCK, 64, "s", "s", open_, send_, receive_,
+                                                 close_};
+  return &plugin;
+}
+"""
+
+
+@pytest.mark.parametrize(("fault", "what"), [(0, None), (1, "it polls")])
+def test_an_end_that_waits_in_steps_polls_only_if_what_is_sent_does_not_wake_it(
+    tmp_path: Path, fault: int, what: str | None
+) -> None:
+    (tmp_path / "steps.cpp").write_text(STEPS)
+    plugin = built(tmp_path / "steps.cpp", tmp_path / "steps.so", f"-DFAULT={fault}")
+
+    _, broken = probe(str(plugin), "", 64, block=True)[0]
+
+    assert (None if broken is None else str(broken)[-len(what or "") :]) == what
+
+
 def test_a_plug_in_that_crashes_is_told_and_takes_nobody_along(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

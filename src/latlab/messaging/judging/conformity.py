@@ -1,6 +1,7 @@
 """Whether a transport of the Python loop, or a native plug-in, keeps its promises.
 
-Over one and two hops, small and large, slow and full, idle, and when its peer goes.
+Over one and two hops, small and large, slow and full, idle, and when its peer goes. Over 400 lines: one list
+of promises, each with its check.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from latlab.errors import LatlabError
 from latlab.messaging.judging.hangups import hears_an_end
-from latlab.messaging.judging.plugin_probe import POLLS, files_of_ours
+from latlab.messaging.judging.plugin_probe import files_of_ours
 from latlab.messaging.judging.probe import AFTER_S, IDLE_S
+from latlab.messaging.judging.woken import is_woken, step_of
 from latlab.messaging.products.broker_processes import started
 from latlab.messaging.running import python_loop as loop
 from latlab.messaging.running.native import run_native
@@ -270,7 +273,10 @@ def _idle_and_over(target: str, kind: Any, facts: Facts, settings: Settings, add
                 idle = receiver.ask("idle", _IDLE_S)
             if idle is None:
                 return [(timeout, said(Broken.LATE_TIME_OUT, timeout_s=IDLE_S, seconds=_IDLE_S))]
-            found: list[Check] = [(timeout, _time_out(idle)), (idle_check, _polling(idle, facts))]
+            found: list[Check] = [
+                (timeout, _time_out(idle)),
+                (idle_check, _polling(idle, facts, receiver, sender)),
+            ]
             if sender.ask("send") is None or sender.ask("close") is None:
                 return [*found, (over, said(Broken.NOT_SENT))]
             sender.kill()
@@ -301,14 +307,25 @@ def _time_out(idle: dict[str, Any]) -> str | None:
     return None
 
 
-def _polling(idle: dict[str, Any], facts: Facts) -> str | None:
+def _polling(idle: dict[str, Any], facts: Facts, receiver: _Probe, sender: _Probe) -> str | None:
     if "block" not in facts.waits:
         return None
     if idle["cpu_s"] > 0.5 * idle["took_s"]:
         return said(Broken.SPINS, cpu_s=idle["cpu_s"], seconds=idle["took_s"])
-    if idle["sleeps"] > POLLS * max(idle["took_s"], 0.1):
+    step = step_of(idle["sleeps"], idle["took_s"])
+    if step is not None and not _is_woken(receiver, sender, step):
         return said(Broken.POLLS, times=idle["sleeps"], seconds=idle["took_s"])
     return None
+
+
+def _is_woken(receiver: _Probe, sender: _Probe, step_s: float) -> bool:
+    """Whether what is sent wakes a receiver that wakes up so often without it."""
+    with ThreadPoolExecutor(1) as beside:
+        came = beside.submit(receiver.ask, f"await {step_s}")
+        sent = sender.ask(f"moments {step_s}")
+        received = came.result()
+    times = [(one or {}).get("times", []) for one in (sent, received)]
+    return is_woken(times[0], times[1], step_s)
 
 
 def _swallowed(after: dict[str, Any] | None, facts: Facts) -> str | None:

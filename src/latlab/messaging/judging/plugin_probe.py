@@ -15,22 +15,22 @@ import os
 import resource
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from latlab.messaging.judging.hangups import hears_an_end
+from latlab.messaging.judging.woken import at_random, is_woken, receive_all, step_of
 from latlab.model.evidence.messaging import Broken, Promise
 from latlab.model.evidence.said import Said, said
 
-__all__ = ["POLLS", "files_of_ours", "probe"]
+__all__ = ["files_of_ours", "probe"]
 
 Check = tuple[Promise, Said | None]
 _LONGEST_S = 0.3  # a wait in receive or send is at most 100 ms; a busy machine may add to it
 _SLOW_TIMES = 3
 _TIMES = 40
-# More often woken up in an idle second than this is looking again and again.
-POLLS = 20
 _LOOKS, _WATCHED_S = 5, 0.5
 _AT_ONCE_S = 50e-6  # no sleep is shorter, and what returns at once takes a tenth of it
 _MANY = 100_000
@@ -182,10 +182,22 @@ def _waited(one: _Way) -> Said | None:
         took += min(time.monotonic() - begin, _LONGEST_S)
     cpu = time.process_time() - cpu
     sleeps = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - used.ru_nvcsw
-    if sleeps > POLLS * took:
+    step = step_of(sleeps, took)
+    if step is not None and not _is_woken(one, step):
         return said(Broken.POLLS, times=sleeps, seconds=took)
     # On a busy machine what spins has little of the CPU; ten wake-ups a second take less than a tenth.
     return said(Broken.SPINS, cpu_s=cpu, seconds=took) if cpu > 0.1 * took else None
+
+
+def _is_woken(one: _Way, step_s: float) -> bool:
+    """Whether what another thread sends wakes an end that wakes up so often without it."""
+    sent: list[float] = []
+    message = bytes(one.size)
+    sender = threading.Thread(target=lambda: sent.extend(at_random(lambda: one.send(message), step_s)))
+    sender.start()
+    received = receive_all(lambda: one.receive()[0], step_s)
+    sender.join()
+    return is_woken(sent, received, step_s)
 
 
 def _slept(one: _Way) -> Said | None:

@@ -6,6 +6,7 @@ It reads one word a line and answers each with one line of JSON.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import json
 import os
@@ -15,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from latlab.messaging.judging.woken import at_random, receive_all
 from latlab.messaging.running.processes import end_with_parent
 from latlab.messaging.running.python_loop import load
 from latlab.messaging.running.shared import Body
@@ -45,6 +47,17 @@ def _received(end: Any, timeout_s: float) -> dict[str, Any]:
         "cpu_s": time.process_time() - cpu,
         "sleeps": now.ru_nvcsw - used.ru_nvcsw,
     }
+
+
+def _count(end: Any) -> int:
+    """How many messages a call of `receive` gave; negative where it failed."""
+    what = _received(end, AFTER_S)["what"]
+    return {"message": 1, "none": 0}.get(what, -1)
+
+
+def _send(end: Any, body: Body) -> None:
+    body.stamp(0)
+    end.send(memoryview(body.data))
 
 
 def _after(end: Any) -> dict[str, Any]:
@@ -105,7 +118,8 @@ def main() -> int:
     kind, body = load(order["class"]), Body(order["size"])
     end = None
     for line in sys.stdin:
-        word, answer = line.strip(), {}
+        word, _, step = line.strip().partition(" ")
+        answer: dict[str, Any] = {}
         if word == "connect":
             end = kind()
             end.connect(order["role"], order["where"][0])
@@ -113,10 +127,13 @@ def main() -> int:
             answer = _received(end, IDLE_S)
         elif word == "send":
             assert end is not None
-            body.stamp(0)
-            end.send(memoryview(body.data))
+            _send(end, body)
         elif word == "after":
             answer = _after(end)
+        elif word == "await":
+            answer = {"times": receive_all(functools.partial(_count, end), float(step))}
+        elif word == "moments":
+            answer = {"times": at_random(functools.partial(_send, end, body), float(step))}
         elif word == "flood":
             answer = _flood(end, body)
         elif word == "cycles":
