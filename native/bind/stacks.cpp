@@ -29,8 +29,8 @@ Columns unwound(const StackSampler& sampler, std::size_t most) {
   }
   nb::list places;
   for (const auto& one : all.places)
-    places.append(
-        nb::make_tuple(one.function, one.file, one.line, one.module, one.offset, one.address, one.pid));
+    places.append(nb::make_tuple(one.function, one.file, one.line, one.module, one.offset, one.address,
+                                 one.pid, one.behind));
   nb::list stacks;
   for (const auto& one : all.stacks) {
     nb::list stack;
@@ -61,7 +61,8 @@ NB_MODULE(stacks, m) {
       PyErr_SetObject(PyExc_OSError, nb::make_tuple(error.code().value(), std::string(error.what())).ptr());
     }
   });
-  m.def("libdw", [] { return latlab::system::libdw() != nullptr; }, "Whether elfutils' libdw is installed.");
+  m.def(
+      "libdw", [] { return latlab::system::libdw() != nullptr; }, "Whether elfutils' libdw is installed.");
   m.def(
       "demangled", [](const std::string& name) { return latlab::system::demangled(name.c_str()); }, "name"_a,
       "A C++ name as its source spells it.");

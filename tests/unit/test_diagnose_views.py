@@ -14,7 +14,7 @@ from latlab.model import schedule as layouts
 from latlab.model.machine.environment import Environment
 from latlab.model.schedule import Frame, Losses, Schedule, ScheduledThread, Source, State, Wait
 from latlab.model.threads import Limit, LimitKind, Role, ThreadFindings
-from latlab.reports.diagnosis.flame import add_flame, flame_of
+from latlab.reports.diagnosis.flame import add_flame, bounded, flame_of
 from latlab.reports.diagnosis.perfetto import trace_events
 from latlab.reports.diagnosis.text import comparison
 from latlab.reports.diagnosis.turns import add_turns, busiest_stretch
@@ -117,6 +117,43 @@ def test_the_stretch_that_is_drawn_has_some_sixty_wake_ups() -> None:
 
     assert end - begin == 59 * 100_000
     assert busiest_stretch(one, [0, 1]) == (0, 100 * MS)
+
+
+def test_many_short_turns_are_drawn_together_and_the_longest_is_told(tmp_path: Path) -> None:
+    rows: list[Any] = []
+    kinds = (State.RUNNING, State.RUNNABLE, State.BLOCKED)
+    for i in range(60_000):
+        wait = Wait.TIMER if i % 3 == 2 else 0
+        rows.append((0, kinds[i % 3], wait, Source.TIMER, 0, i * 1000, (i + 1) * 1000, -1, -1, -1))
+    begin = 60_000 * 1000
+    rows.append((0, State.RUNNABLE, 0, Source.UNKNOWN, 0, begin, begin + 40 * MS, -1, -1, -1))
+    for i in range(9):
+        start = begin + 40 * MS + i * 1000
+        rows.append((0, kinds[i % 3], 0, Source.UNKNOWN, 0, start, start + 1000, -1, -1, -1))
+    # One that is longer than its like, and shorter than what is drawn by itself.
+    rows[30_001] = (0, State.RUNNABLE, 0, Source.UNKNOWN, 0, 30_001_000, 30_008_000, -1, -1, -1)
+    rows.append((1, State.RUNNING, 0, Source.UNKNOWN, 1, 0, 100 * MS, -1, -1, -1))
+    made = {**vars(schedule()), "intervals": np.array(rows, layouts.INTERVAL), "ended_ns": 101 * MS}
+    made["wakes"] = np.zeros(0, layouts.WAKE)
+    page = Page("title")
+    add_turns(page, Schedule(**made), findings())
+    page.write(tmp_path / "page.html")
+
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert 500 < text.count("<rect") < 3 * 820
+    assert "runnable 40 ms" in text  # what can be seen is drawn by itself
+    assert "the longest: runnable 7 µs" in text
+    assert "are drawn together" in text
+    assert len(text) < 3_000_000
+
+
+def test_a_huge_flame_graph_loses_its_smallest_frames_and_says_so() -> None:
+    leaves: list[Any] = [[f"function_{i}" * 9, 40 if i else 4000, 0, []] for i in range(2000)]
+    source, least = bounded(["all threads", 2000 * 40 + 3960, 0, leaves], 20_000)
+
+    assert len(source) <= 20_000
+    assert "function_0" in source
+    assert least > 0.0005
 
 
 def test_a_trace_has_every_turn_an_arrow_for_each_wake_up_and_who_else_had_the_cpu() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from latlab.model.schedule import INTERVAL, WAKE, Frame, Losses, Schedule, ScheduledThread, State, Wait
 from latlab.schedule.code.names import entry_of, plain
 from latlab.schedule.code.stacks import with_stacks
+from latlab.system.kernel import stacks as kernel_stacks
+from latlab.system.kernel.binaries.unwind_table import UnwindTable
 from latlab.system.kernel.jit_map import jit_name, parse_jit_map, read_jit_map
 from latlab.system.kernel.python_graft import graft
 from latlab.system.kernel.python_stacks import PythonSamples, parse_chrome_trace
@@ -220,3 +223,33 @@ def test_a_pipe_or_somebody_else_s_file_in_a_map_s_place_is_no_map(tmp_path: Pat
 
 def test_what_steers_a_terminal_is_in_no_name_of_compiled_code() -> None:
     assert jit_name(parse_jit_map(["10 20 \x1b[2Jf\x9b"]), 0x10) == "?[2Jf?"
+
+
+def test_what_a_runtime_starts_its_threads_by_gives_way_to_what_that_calls() -> None:
+    node = "/usr/bin/node"
+    starts = "node::worker::Worker::StartThread(v8::Args const&)::{lambda(void*)#1}::operator()(void*) const"
+    stack = (Frame("node::worker::Worker::Run()", module=node), Frame(starts, module=node), STARTS)
+
+    assert entry_of(stack) == "node::worker::Worker::Run"
+    assert entry_of(stack[1:]) == "lambda #1 in StartThread"
+    own = Frame("Pool::StartThread()::{lambda()#1}::operator()() const", module="/opt/pool")
+    assert entry_of((CRUNCH, own, STARTS)) == "lambda #1 in StartThread"  # the program's own
+
+
+def test_a_symbol_without_a_size_ends_where_the_next_function_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = UnwindTable(np.array([0x100, 0x200]), [(0, 0, 0x1000)])
+    monkeypatch.setattr(UnwindTable, "read", lambda _: table)
+
+    class Took:
+        every_thread, lost, thinned = True, 0, 1
+
+    empty = np.empty(0, np.int64)
+    raw: dict[str, Any] = dict.fromkeys(("time_ns", "pid", "tid", "running", "stack", "base"), empty)
+    raw |= {"by_dwarf": True, "stacks": ()}
+    places = [
+        ("inner_asm", "", 0, "/lib/libx.so", at, at, 7, at - 0x100) for at in (0x150, 0x250)
+    ]  # both are behind the symbol at 0x100
+    frames = kernel_stacks._stacks(raw, places, Took()).frames  # type: ignore[arg-type]
+
+    assert frames[0].function == "inner_asm"
+    assert (frames[1].function, frames[1].place) == ("", "libx.so+0x200")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from tests.unit.threads_made import Made, found_in, pipeline
 
@@ -141,6 +143,30 @@ def test_the_function_that_calls_the_hottest_one_is_told() -> None:
 
     assert [(code.function, code.caller) for code in limit.code] == [("spin", "book::match")]
     assert "spin, called by book::match" in limit.sentence
+
+
+def test_a_function_without_a_name_is_the_place_and_not_the_one_with_a_name_that_called_it() -> None:
+    made = pipeline(2, 10)
+    made.stack(2, "", "", "filter_add", "crunch_thread", times=40)
+    library = "/usr/lib/libfilter.so.8"
+    inner, middle, outer, _ = made.stacks[-1]
+    made.frames[inner] = Frame("", module=library, offset=0x3ECA18, begin=0x3EC780)
+    made.frames[middle] = Frame("", module=library, offset=0x2F1400, begin=0x2F13A0)
+    made.frames[outer] = Frame("filter_add", module=library, offset=0x1BAC50)
+    limit = found_in(made).limit
+
+    assert "libfilter.so.8+0x3ec780, called by filter_add" in limit.sentence
+
+
+def test_the_next_one_is_told_by_what_it_ran_and_what_it_lacked() -> None:
+    made = pipeline(2, 10)
+    evidence = " ".join(found_in(made).limit.evidence)
+
+    assert "the next one, " in evidence
+    assert "is busy" not in evidence
+    assert re.search(
+        r"the next one, .*, ran \d[\d.]* % of the time, and was runnable without a CPU", evidence
+    )
 
 
 def test_what_a_lock_is_held_for_is_told_and_by_whom_mostly() -> None:

@@ -216,7 +216,11 @@ class Code {
     std::uint64_t offset = 0;
     ElfSymbol symbol{};
     const char* name = library->module_addrinfo(module, pc, &offset, &symbol, nullptr, nullptr, nullptr);
-    if (name != nullptr) place.function = demangled(name);
+    // A symbol names what lies within its size. One without a size, as assembly has, is but the nearest.
+    if (name != nullptr && (symbol.size == 0 || offset < symbol.size)) {
+      place.function = demangled(name);
+      if (symbol.size == 0) place.behind = offset;
+    }
     std::uint64_t bias = 0;
     DwarfDie* unit = unit_of(module, pc, bias);
     const char* file = nullptr;

@@ -19,6 +19,7 @@ struct CodePlace {
   std::uint64_t offset = 0;   // in the module's file
   std::uint64_t address = 0;  // in the process; of places outside of modules (compiled at run time)
   int pid = 0;                // whose address it is
+  std::uint64_t behind = 0;   // the beginning of a symbol that tells no size: it may be of another function
 };
 
 struct Unwound {

@@ -12,7 +12,7 @@ import numpy as np
 
 from latlab.model.schedule import Frame, Schedule
 from latlab.model.threads import Code
-from latlab.schedule.code.names import called, is_own, makes_durable, of_library, plain, telling
+from latlab.schedule.code.names import called, entered, is_own, makes_durable, of_library, plain, telling
 from latlab.system.kernel.polling import TAKES
 
 __all__ = [
@@ -237,7 +237,7 @@ def own_place(schedule: Schedule, threads: Iterable[int]) -> str:
     stacks, counts = np.unique(samples["stack"][mine], return_counts=True)
     found: Counter[str] = Counter()
     for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True):
-        frame = telling([schedule.frames[one] for one in schedule.stacks[stack]])
+        frame = entered([schedule.frames[one] for one in schedule.stacks[stack]])
         found[_own_name(frame) if frame is not None else ""] += number
     name, number = found.most_common(1)[0] if found else ("", 0)
     return name if number > _PLACED * sum(found.values()) else ""

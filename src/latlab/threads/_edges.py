@@ -161,6 +161,13 @@ def busy_of(one: Times) -> float:
     return min(1.0, (one.running + one.runnable + one.own + one.inner) / one.life)
 
 
+def shares_of(members: Sequence[Times], schedule: Schedule) -> tuple[float, float]:
+    """Shares of a role's time in which its threads ran, and were runnable without a CPU; as `Role.busy`."""
+    life = sum(one.life for one in members)
+    whole = max(life, _slots(life, schedule))
+    return sum(one.running for one in members) / whole, sum(one.runnable for one in members) / whole
+
+
 def roles_of(
     schedule: Schedule,
     groups: Sequence[Group],

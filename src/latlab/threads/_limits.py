@@ -19,7 +19,7 @@ from latlab.schedule.interpreter_lock import takes_one_cpu
 from latlab.threads._blame import Cause
 from latlab.threads._candidates import IDLE, LEAST, Array, Candidate, Facts
 from latlab.threads._code import coroutine_of, hottest, own_function, spin_lock, waiting_places, while_held
-from latlab.threads._edges import busy_of
+from latlab.threads._edges import busy_of, shares_of
 from latlab.words import share
 
 __all__ = [
@@ -297,7 +297,8 @@ def _of_role(facts: Facts, first: Candidate, part: float, confidence: float) -> 
     ]
     if others:
         busiest = max(others, key=lambda one: one.busy)
-        evidence.append(said(ThreadEvidence.NEXT, who=counted(busiest), busy=busiest.busy))
+        ran, ready = shares_of([facts.times[one] for one in busiest.threads], facts.schedule)
+        evidence.append(said(ThreadEvidence.NEXT, who=counted(busiest), running=ran, runnable=ready))
     spinning = [other for other in facts.roles if other.spins]
     evidence += [said(ThreadEvidence.SPINS, who=counted(other)) for other in spinning]
     code = hottest(facts.schedule, threads)

@@ -45,7 +45,7 @@ def about_program(
         f"{count(run.schedule.losses.switches)} switches, by {found.method}"
     )
     done = [*steps, Step("observation", "done", run.seconds, detail)]
-    done.append(Step("limit", "done", 0.0, f"{limit.kind}: {limit.name or 'none'}"))
+    done.append(Step("limit", "done", run.judged_s, f"{limit.kind}: {limit.name or 'none'}"))
     asked = list(unknown)
     if limit.kind is LimitKind.UNKNOWN:
         asked.append(Unknown(limit.sentence.rstrip("."), _longer(question)))

@@ -45,7 +45,7 @@ def about_queues(
         detail += f"; observation {len(seen.looks) + 1}, since the machine disturbed the earlier ones"
     steps.steps.append(Step("observation", "done", seen.seconds, detail))
     named = f"{found.verdict}: {found.limiting_stage or 'none'}"
-    steps.steps.append(Step("limiting stage", "done", 0.0, named))
+    steps.steps.append(Step("limiting stage", "done", seen.judged_s, named))
     taken = floor.share if floor else 0.0
     slowest: Tail | None = None
     parts: Budget | None

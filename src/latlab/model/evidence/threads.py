@@ -48,7 +48,10 @@ class ThreadEvidence(Kind):
     )
     CONTENDED = "{part:share} of the samples in {function} wait for the mutex or hand it on"
     IN_TURN = "{count} goroutines run in {function}, one at a time, though a CPU was free"
-    NEXT = "the next one, {who}, is busy {busy:share} of the time"
+    NEXT = (
+        "the next one, {who}, ran {running:share} of the time, and was runnable without a CPU "
+        "{runnable:share}"
+    )
     SPINS = "{who} spins: it polls without progress"
     EACH_RAN = "each ran {running:share} of the time"
     NO_CPU = "progress was runnable without a CPU {runnable:share} of the time"

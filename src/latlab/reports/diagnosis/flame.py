@@ -11,6 +11,7 @@ from latlab.formats import documents
 from latlab.model.schedule import Frame, Schedule, State, Wait
 from latlab.model.threads import ThreadFindings
 from latlab.reports.html import Page
+from latlab.words import share
 
 __all__ = ["add_flame", "flame_of"]
 
@@ -19,6 +20,7 @@ Array = np.ndarray[Any, Any]
 Node = list[Any]
 
 _LEAST = 0.0005  # of the whole time: smaller nodes are left out
+_MOST_BYTES = 500_000  # of the graph in a page: as many more of the smallest nodes are left out
 _MOST_DEPTH = 120
 _NO_CPU = "runnable, without a CPU"
 _NOT_SAMPLED = "(stack not sampled)"
@@ -62,6 +64,19 @@ def flame_of(schedule: Schedule, found: ThreadFindings) -> Node:
             )
             _waits(root, role, stacks, stack, length[mine], f"waits: {Wait(kind).name.lower()}")
     return _plain(root, _LEAST * (root[1] + root[2]))
+
+
+def bounded(tree: Node, most: int = _MOST_BYTES) -> tuple[str, float]:
+    """The tree as JSON of so many bytes at most, and the share of the time below which nodes are left out."""
+    least = _LEAST
+    while len(source := documents.dumps(tree, indent=None).replace("<", "\\u003c")) > most and tree[3]:
+        least *= 2
+        tree = _pruned(tree, least * (tree[1] + tree[2]))
+    return source, least
+
+
+def _pruned(node: Node, least: float) -> Node:
+    return [*node[:3], [_pruned(child, least) for child in node[3] if child[1] + child[2] >= least]]
 
 
 def _waits(
@@ -117,12 +132,13 @@ def add_flame(page: Page, schedule: Schedule, found: ThreadFindings) -> None:
     tree = flame_of(schedule, found)
     if not tree[3]:
         return
+    source, least = bounded(tree)
     page.section(
         "Flame graph",
-        "All threads' time, running and waiting, by role and call stack. Click a frame to look into it.",
+        "All threads' time, running and waiting, by role and call stack. Click a frame to look into it. "
+        f"Frames of less than {share(least, digits=2)} of the time are left out.",
         anchor="flame",
     )
-    source = documents.dumps(tree, indent=None).replace("<", "\\u003c")
     page.svg(
         f"<style>{_asset('flame.css')}</style><div class='flame-graph'>{_BAR}<div class='flame'></div>"
         f"<p class='flame-told' aria-live='polite'></p>"

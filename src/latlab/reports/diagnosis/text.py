@@ -81,7 +81,7 @@ def text(answer: Answer, *, styled: bool = False, width: int | None = None) -> s
         wrapped(
             "Steps: "
             + ", ".join(
-                f"{step.name} {duration(1e9 * step.seconds)}"
+                (f"{step.name} {duration(1e9 * step.seconds)}" if step.seconds else step.name)
                 if step.state == "done"
                 else f"{step.name} skipped"
                 for step in answer.steps

@@ -12,7 +12,7 @@ import numpy as np
 from latlab.model.schedule import Schedule, Source, State, Wait
 from latlab.model.threads import ThreadFindings
 from latlab.reports.html import Page
-from latlab.words import duration
+from latlab.words import duration, share
 
 __all__ = ["add_turns", "busiest_stretch"]
 
@@ -21,6 +21,7 @@ Array = np.ndarray[Any, Any]
 _MOST_THREADS = 14
 _WAKES = 60  # in the stretch that is drawn
 _LEFT, _WIDTH, _ROW, _TOP = 230, 1060, 24, 26
+_MOST_CELLS = 3000  # of all threads: what is narrower than one is drawn together
 _CLASSES = {State.RUNNING: "run", State.RUNNABLE: "ready", State.BLOCKED: "wait", State.UNSEEN: "unseen"}
 
 
@@ -44,9 +45,12 @@ def add_turns(page: Page, schedule: Schedule, found: ThreadFindings) -> None:
     if not chosen or not len(schedule.intervals):
         return
     begin, end = busiest_stretch(schedule, chosen)
+    shortest = _cell(begin, end, len(chosen))
     page.section(
         "Turns and wake-ups",
-        f"{duration(end - begin)} from the middle of the observation, thread by thread.",
+        f"{duration(end - begin)} from the middle of the observation, thread by thread. Turns of less than "
+        f"{duration(shortest)} are drawn together: as high as their share of the time, with the longest in "
+        "words.",
         anchor="turns",
     )
     style = resources.files("latlab.reports").joinpath("assets", "turns.css").read_text(encoding="utf-8")
@@ -79,31 +83,79 @@ def _draw(schedule: Schedule, found: ThreadFindings, threads: Sequence[int], beg
         parts.append(
             f'<text x="0" y="{y + 13}">{html.escape(short)}<title>{html.escape(name)}</title></text>'
         )
-        parts += _bars(schedule.of_thread(thread), y, x, begin, end)
+        parts += _bars(schedule.of_thread(thread), y, x, (begin, end), _cell(begin, end, len(threads)))
     for wake in schedule.wakes[(schedule.wakes["time"] >= begin) & (schedule.wakes["time"] <= end)]:
         if int(wake["waker"]) in place and int(wake["wakee"]) in place:
             parts.append(_arrow(x(int(wake["time"])), place[int(wake["waker"])], place[int(wake["wakee"])]))
     return "".join([*parts, "</svg>"])
 
 
-def _bars(rows: Array, y: int, x: Any, begin: int, end: int) -> list[str]:
+def _cell(begin: int, end: int, threads: int) -> float:
+    """The time, in ns, below which turns aren't drawn one by one: some pixel, more where threads are many."""
+    cells = min(_WIDTH - _LEFT - 10, _MOST_CELLS // max(1, threads))
+    return (end - begin) / cells
+
+
+def _bars(rows: Array, y: int, x: Any, span: tuple[int, int], cell: float) -> list[str]:
+    begin, end = span
+    rows = rows[(rows["end"] > begin) & (rows["begin"] < end)]
+    if not len(rows):
+        return []
+    wide = rows["end"] - rows["begin"] >= cell
+    # What is narrow is gathered by the cell in which it begins, between what is wide.
+    place = np.maximum(rows["begin"] - begin, 0) // max(cell, 1)
+    fresh = np.ones(len(rows), bool)
+    fresh[1:] = wide[1:] | wide[:-1] | (place[1:] != place[:-1])
+    firsts = np.flatnonzero(fresh).tolist()
     parts = []
-    for row in rows[(rows["end"] > begin) & (rows["begin"] < end)]:
-        left, right = x(int(row["begin"])), x(int(row["end"]))
-        state = State(int(row["state"]))
-        length = duration(int(row["end"] - row["begin"]))
-        told = f"{state.name.lower()} {length}"
-        if state is State.BLOCKED:
-            told = f"waits: {Wait(int(row['wait'])).name.lower()}, {length}"
-            if row["source"] == Source.TIMER:
-                told += ", ended by a timer"
-        thin = state is State.BLOCKED
-        parts.append(
-            f'<rect class="{_CLASSES[state]}" x="{left}" y="{y + (7 if thin else 1)}" '
-            f'width="{max(0.4, round(right - left, 2))}" height="{4 if thin else 16}">'
-            f"<title>{html.escape(told)}</title></rect>"
-        )
+    for first, after in zip(firsts, [*firsts[1:], len(rows)], strict=True):
+        parts += _bar(rows[first], y, x) if after == first + 1 else _together(rows[first:after], y, x)
     return parts
+
+
+def _bar(row: Any, y: int, x: Any) -> list[str]:
+    state = State(int(row["state"]))
+    thin = state is State.BLOCKED
+    shape = (x(int(row["begin"])), x(int(row["end"])), y + (7 if thin else 1), 4 if thin else 16)
+    return [_rect(_CLASSES[state], shape, _told(row))]
+
+
+def _told(row: Any) -> str:
+    state, length = State(int(row["state"])), duration(int(row["end"] - row["begin"]))
+    if state is not State.BLOCKED:
+        return f"{state.name.lower()} {length}"
+    ended = ", ended by a timer" if row["source"] == Source.TIMER else ""
+    return f"waits: {Wait(int(row['wait'])).name.lower()}, {length}{ended}"
+
+
+def _together(rows: Array, y: int, x: Any) -> list[str]:
+    """Turns that are too narrow to be seen: one on the other, each state as high as its share of the time."""
+    begin, end = int(rows["begin"].min()), int(rows["end"].max())
+    length = rows["end"] - rows["begin"]
+    words = [f"{len(rows)} turns in {duration(end - begin)}"]
+    bars = []
+    top = float(y + 1)
+    for state in _CLASSES:
+        mine = rows["state"] == state
+        if mine.any():
+            part = float(length[mine].sum()) / max(1, end - begin)
+            longest = rows[mine][int(length[mine].argmax())]
+            words.append(f"{state.name.lower()} {share(part)}, the longest: {_told(longest)}")
+            height = round(16 * min(1.0, part), 1)
+            bars.append((_CLASSES[state], top, height))
+            top += height
+    left, right = x(begin), x(end)
+    drawn = [_rect(kind, (left, right, at, height)) for kind, at, height in bars]
+    return [f"<g><title>{html.escape('; '.join(words))}</title>{''.join(drawn)}</g>"]
+
+
+def _rect(kind: str, shape: tuple[float, float, float, float], told: str = "") -> str:
+    left, right, top, height = shape
+    title = f"<title>{html.escape(told)}</title>" if told else ""
+    return (
+        f'<rect class="{kind}" x="{left}" y="{round(top, 1):g}" width="{max(0.4, round(right - left, 2)):g}" '
+        f'height="{height:g}">{title}</rect>'
+    )
 
 
 def _arrow(x: float, source: int, target: int) -> str:

@@ -14,7 +14,17 @@ from itertools import takewhile
 from latlab.model.schedule import Frame
 from latlab.system.kernel.python_graft import goes_through_python
 
-__all__ = ["called", "entry_of", "is_own", "is_runtime", "makes_durable", "of_library", "plain", "telling"]
+__all__ = [
+    "called",
+    "entered",
+    "entry_of",
+    "is_own",
+    "is_runtime",
+    "makes_durable",
+    "of_library",
+    "plain",
+    "telling",
+]
 
 #: What stands outside of a thread's own first function.
 _STARTERS = re.compile(
@@ -56,6 +66,9 @@ _DURABLE_GO = re.compile(r"^(syscall|golang\.org/x/sys/unix)\.(Fsync|Fdatasync|M
 _GO_CALLS = 6
 _VERSION = re.compile(r"@+[A-Z][\w.]*$")  # of a symbol, as in memcpy@@GLIBC_2.14
 _CLONE = re.compile(r"(\.(isra|part|constprop|cold|lto_priv)(\.\d+)*)+$|( \[clone [^]]*\])+$")
+#: Programs that bring a runtime with them, and the functions of theirs that only start a thread.
+_RUNTIMES = re.compile(r"^(node(js)?|libnode|libjvm|java|ruby|libruby|perl|libperl|php)[\d.-]*(\.so[\d.]*)?$")
+_STARTS = re.compile(r"^(lambda #\d+ in )?(\w+::)*(start_?thread|thread_?(start|main|entry|proxy))$", re.I)
 _LAMBDA = re.compile(r"([\w~]+)(?:\([^()]*\))?(?: const)?::\{lambda\([^{}]*?\)#(\d+)\}")
 
 
@@ -90,17 +103,32 @@ def makes_durable(stack: Sequence[Frame]) -> bool:
 
 
 def telling(frames: Sequence[Frame]) -> Frame | None:
-    """The innermost of the program's own frames; of a library without symbols what was called in it.
+    """The innermost of the program's own frames, with a name or without one.
+
+    A function that stripping took the name of is the place itself: whoever called it may do nothing. Where
+    nobody tells functions apart, each address would be a place: then it is what was called in that library.
 
     Args:
         frames: innermost first.
     """
-    for at, frame in enumerate(frames):
-        if is_own(frame):
+    frame = _innermost(frames)
+    return frame if frame is None or frame.begin else entered(frames)
+
+
+def entered(frames: Sequence[Frame]) -> Frame | None:
+    """The innermost of the program's own frames; of a library without symbols what was called in it."""
+    frame = _innermost(frames)
+    if frame is None or not _nameless(frame) or is_runtime(frame):
+        return frame
+    at = next(at for at, one in enumerate(frames) if one is frame)
+    inside = takewhile(lambda one: one.module == frame.module, frames[at:])
+    return next((one for one in inside if is_own(one)), frame)
+
+
+def _innermost(frames: Sequence[Frame]) -> Frame | None:
+    for frame in frames:
+        if is_own(frame) or (_nameless(frame) and not is_runtime(frame)):
             return frame
-        if _nameless(frame) and not is_runtime(frame):
-            inside = takewhile(lambda one: one.module == frame.module, frames[at:])  # noqa: B023 - used at once
-            return next((one for one in inside if is_own(one)), frame)
     return next((frame for frame in frames if frame.function or frame.module), None)
 
 
@@ -117,14 +145,25 @@ def entry_of(stack: Sequence[Frame]) -> str:
     """
     if not stack or not _whole(stack[-1]) or any(goes_through_python(frame) for frame in stack):
         return ""
+    plumbing = ""
     for frame in reversed(stack):
-        # What runs a lambda has its type in its own name, also where the compiler has inlined it.
-        if _LIBRARIES.match(_bare(frame.function)) and (found := _lambda_in(frame.function)):
-            return found
-        if is_own(frame) or (frame.function == "main" and not is_runtime(frame)):
-            return plain(frame.function)
-        if frame.function == "<module>" and not _PYTHON.search(frame.file):
-            return os.path.basename(frame.file)  # noqa: PTH119
+        name = _entry_in(frame)
+        if name and _STARTS.match(name) and _RUNTIMES.match(frame.module.rsplit("/", 1)[-1]):
+            plumbing = plumbing or name  # it says nothing of what the thread does: what it calls may
+        elif name:
+            return name
+    return plumbing
+
+
+def _entry_in(frame: Frame) -> str:
+    """What a thread that begins in this frame is called by; "" where it tells nothing of the program."""
+    # What runs a lambda has its type in its own name, also where the compiler has inlined it.
+    if _LIBRARIES.match(_bare(frame.function)) and (found := _lambda_in(frame.function)):
+        return found
+    if is_own(frame) or (frame.function == "main" and not is_runtime(frame)):
+        return plain(frame.function)
+    if frame.function == "<module>" and not _PYTHON.search(frame.file):
+        return os.path.basename(frame.file)  # noqa: PTH119
     return ""
 
 

@@ -247,17 +247,21 @@ def _stacks(raw: Mapping[str, Any], places: Sequence[tuple[Any, ...]], sampler: 
     jit = {pid: read_jit_map(pid) for pid in {place[6] for place in places if not place[3]}}
     frames = []
     tables: dict[str, UnwindTable | None] = {}
-    for function, file, line, module, offset, address, pid in places:
+    for function, file, line, module, offset, address, pid, behind in places:
         name = rust_name(function)
         if not name and not module and jit[pid]:
             name = jit_name(jit[pid], address)
         begin = 0
-        if not name and module.startswith("/"):
+        if (not name or behind) and module.startswith("/"):
             if module not in tables:
                 tables[module] = UnwindTable.read(module)
             table = tables[module]
             around = None if table is None else table.around(offset)
             begin = 0 if around is None else around[0]
+            if name and begin > offset - behind:  # another function begins between the symbol and here
+                name = ""
+            elif name:
+                begin = 0
         frames.append(Frame(name, file, line, module, offset if module else address, begin=begin))
     notes = []
     if not raw["by_dwarf"]:

@@ -61,6 +61,7 @@ class Observed:
         distrust: why the observation itself is not trustworthy; empty when it is.
         requests: what it answered; None of one that answered too few to speak of.
         looks: names of earlier looks that were kept beside the observation, since they were disturbed.
+        judged_s: how long finding what limits took, from what was observed.
     """
 
     queues: Watched | None
@@ -71,6 +72,7 @@ class Observed:
     distrust: tuple[str, ...] = ()
     looks: tuple[str, ...] = ()
     requests: Requests | None = None
+    judged_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

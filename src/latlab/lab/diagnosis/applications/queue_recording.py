@@ -49,12 +49,14 @@ class QueueRun:
         status: its exit status; None while it still runs.
         seconds: that it ran, or that it was observed.
         distrust: why the observation is not trustworthy; empty when it is.
+        judged_s: how long finding what limits took.
     """
 
     watched: Watched
     status: int | None
     seconds: float
     distrust: tuple[str, ...]
+    judged_s: float = 0.0
 
 
 def program_of(command: Sequence[str]) -> str:
@@ -217,6 +219,7 @@ def _judged(
     Args:
         of_window: of the traces only those of events that were under way within the recording.
     """
+    began = time.monotonic()
     observation = load(writer.path)
     reasons: list[str] = []
     if status not in (0, None) and not stopped(status):
@@ -227,7 +230,7 @@ def _judged(
         if missed > sweeps:
             reasons.append(said(RunDoubt.MOSTLY_MISSED, missed=missed, attempts=missed + sweeps))
     seen = watched(writer, observation, traces.files(), of_window=of_window, distrust=reasons)
-    return QueueRun(seen, status, seconds, tuple(reasons))
+    return QueueRun(seen, status, seconds, tuple(reasons), time.monotonic() - began)
 
 
 @contextmanager

@@ -169,6 +169,7 @@ def _analysed(
     from latlab.threads import analyse
 
     place.tell("analysing what its threads did")
+    began = time.monotonic()
     pid = watch.pid
     labels = {} if queues is None else _labels(queues.watched.observation)
     asked = asked_of(schedule, moved[0], watch.asks.keys() - watch.listens) if moved else Asked()
@@ -184,8 +185,9 @@ def _analysed(
         found = replace(found, limit=_too_short(found.limit, schedule.seconds))
     status, seconds = schedule.exit_code, schedule.seconds
     if queues is None:
-        return Observed(None, found, schedule, status, seconds)
-    return Observed(queues.watched, found, schedule, status, seconds, queues.distrust)
+        return Observed(None, found, schedule, status, seconds, judged_s=time.monotonic() - began)
+    judged_s = queues.judged_s + time.monotonic() - began
+    return Observed(queues.watched, found, schedule, status, seconds, queues.distrust, judged_s=judged_s)
 
 
 def _labels(observation: Observation) -> dict[int, str]:
@@ -212,7 +214,7 @@ def _too_short(limit: Limit, seconds: float) -> Limit:
 
 def by_queues(run: QueueRun) -> Observed:
     """Its queues were all that was looked at."""
-    return Observed(run.watched, None, None, run.status, run.seconds, run.distrust)
+    return Observed(run.watched, None, None, run.status, run.seconds, run.distrust, judged_s=run.judged_s)
 
 
 def _own(pid: int | None) -> frozenset[int] | None:
