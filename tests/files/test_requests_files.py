@@ -32,9 +32,10 @@ def run(tmp_path: Path) -> Path:
         np.zeros(0, FOREIGN), Losses("bpf"),
     )  # fmt: skip
     rows = [
-        (at * 1000, at * 1000, at * 1000 + 500, at * 1000 + 500, 11, 11, 0, 0, 1, 1, 1) for at in range(199)
+        (at * 1000, at * 1000, at * 1000 + 500, at * 1000 + 500, 11, 11, 0, 0, 1, 1, 1, 0)
+        for at in range(199)
     ]
-    rows.append((500_000, NEVER, NEVER, NEVER, 11, 11, 0, 1, 0, 0, 1))
+    rows.append((500_000, NEVER, NEVER, NEVER, 11, 11, 0, 1, 0, 0, 1, 0))
     found = Found(np.array(rows, REQUEST), ("a",), ("GET /<b>", "not read yet"), {"http": 200})
     folder = tmp_path / "run"
     with RecordingWriter(

@@ -68,7 +68,7 @@ def server(held_ns: int = HELD, count: int = 2_000) -> tuple[Schedule, np.ndarra
                 intervals.append(interval(1, State.RUNNING, let_go, end))
             else:
                 intervals.append(interval(thread, State.RUNNING, runs, end))
-            rows.append((arrived, runs, end, end, TIDS[thread], TIDS[thread], thread, 0, 1, 1, 1))
+            rows.append((arrived, runs, end, end, TIDS[thread], TIDS[thread], thread, 0, 1, 1, 1, 0))
             free[thread] = end
     ended = (count + 10) * EVERY
     for thread in (0, 1):

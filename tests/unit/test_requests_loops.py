@@ -22,7 +22,7 @@ UNKNOWN = ("unexplained", "what the event loop waited for")
 
 
 def request(read: int, sent: int) -> Any:
-    return (read, read, sent, sent, LOOP, LOOP, 0, 0, 1, 1, 1)
+    return (read, read, sent, sent, LOOP, LOOP, 0, 0, 1, 1, 1, 0)
 
 
 def a_loop(timers: bool) -> tuple[Schedule, Any, list[int]]:

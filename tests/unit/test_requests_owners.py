@@ -14,7 +14,7 @@ LOOP, WORKER = 11, 12
 
 
 def one(read: int, sent: int, reader: int = LOOP, sender: int = LOOP) -> Any:
-    return (0, read, sent, sent, reader, sender, 0, 0, 1, 1, 1)
+    return (0, read, sent, sent, reader, sender, 0, 0, 1, 1, 1, 0)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def schedule(intervals: list[Any], foreign: list[Any] = [], ended: int = 1_000) 
 
 
 def request(arrived: int, read: int, sent: int, reader: int = SERVER, kind: int = 0) -> Any:
-    return (arrived, read, sent, sent, reader, reader, 0, kind, 1, 1, 1)
+    return (arrived, read, sent, sent, reader, reader, 0, kind, 1, 1, 1, 0)
 
 
 def spent(intervals: list[Any], foreign: list[Any], *requests: Any) -> dict[Any, float]:
@@ -452,14 +452,14 @@ def test_a_worker_that_idles_has_not_taken_a_request_up_and_one_that_waits_for_a
     for at in range(0, 1_000, 100):  # it waits for work while each is read, and answers 20 later
         rows.append(interval(1, State.RUNNING, at, at + 30, cpu=1))
         rows.append((1, State.BLOCKED, Wait.FUTEX, Source.THREAD, -1, at + 30, at + 100, 0, queue, -1))
-        handled.append((at + 90, at + 90, at + 120, at + 120, SERVER, WORKER, 0, 0, 1, 1, 1))
+        handled.append((at + 90, at + 90, at + 120, at + 120, SERVER, WORKER, 0, 0, 1, 1, 1, 0))
     # The last one is read while it works, after which it waits for work, and then for a lock.
     rows += [interval(1, State.RUNNING, 1_000, 1_030, cpu=1),
              (1, State.BLOCKED, Wait.FUTEX, Source.THREAD, -1, 1_030, 1_200, 0, queue + 4, -1),
              interval(1, State.RUNNING, 1_200, 1_210, cpu=1),
              (1, State.BLOCKED, Wait.FUTEX, Source.THREAD, -1, 1_210, 1_500, 0, table, -1),
              interval(1, State.RUNNING, 1_500, 2_000, cpu=1)]  # fmt: skip
-    handled.append((1_025, 1_025, 1_510, 1_510, SERVER, WORKER, 0, 0, 1, 1, 1))
+    handled.append((1_025, 1_025, 1_510, 1_510, SERVER, WORKER, 0, 0, 1, 1, 1, 0))
     account = Account(schedule(rows, ended=2_000), np.array(handled, REQUEST), ("GET",))
     assert account.of(10) == {
         ("thread", "worker"): 175,
@@ -619,3 +619,18 @@ def test_who_computes_or_sleeps_between_the_pieces_of_an_answer_is_not_late_by_i
     assert of(State.RUNNING, "send") == {("send", "to the client"): 700}
     assert of(State.BLOCKED, "", Wait.POLL) == {("send", "to the client"): 700}
     assert of(State.BLOCKED, "", Wait.TIMER, Source.TIMER) == {("timer", ""): 600}
+
+
+@pytest.mark.parametrize(
+    ("losses", "where"),
+    [
+        (Losses("bpf", events=3), "events were lost"),
+        (Losses("bpf", windows=((0, 50), (300, 400))), "between the windows in which events were taken"),
+        (Losses("bpf", breaks=1), "a switch of its thread was not seen, though no event was lost"),
+    ],
+)
+def test_what_is_not_known_of_a_thread_is_told_by_why(losses: Losses, where: str) -> None:
+    seen = replace(schedule([interval(0, State.UNSEEN, 100, 200)]), losses=losses)
+    assert Account(seen, np.array([request(100, 100, 200)], REQUEST), ("GET",)).of(0) == {
+        ("unexplained", where): 100
+    }

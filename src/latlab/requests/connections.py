@@ -1,4 +1,4 @@
-"""From bytes in and out of sockets to requests: from the arrival to the last byte out. Pure.
+"""From bytes in and out of sockets to requests: from the arrival to the last byte out of the socket. Pure.
 
 Over 400 lines: what belongs to which connection is decided by everything that is known of its address.
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 from latlab.model.schedule import Schedule
 from latlab.requests.framing import candidates
-from latlab.requests.lives import Life, Lives
+from latlab.requests.lives import Delivered, Life, Lives
 from latlab.requests.pairing import Call, Gaps, Pair, Pairing, answered_early, paired, without_pushed
 from latlab.schedule import Transfers, is_pipe
 
@@ -35,6 +35,7 @@ REQUEST = np.dtype(
         ("bytes_in", np.int64),
         ("bytes_out", np.int64),
         ("seen", np.uint8),  # 1: its arrival was seen; 0: it is counted from its reading
+        ("held", np.int64),  # of its time, from its last call until TCP had let go of what that sent
     ]
 )
 
@@ -149,6 +150,7 @@ def find_requests(transfers: Transfers, schedule: Schedule | None = None) -> Fou
     gaps = None
     if schedule is not None:
         gaps = Gaps(schedule, {tid: times for tid, (times, _) in calls.items()}, questions)
+    delivered = Delivered(transfers.ready, {tid: times for tid, (times, _) in calls.items()}, lives, ready)
     unclear: dict[int, Pairing] = {}  # index of a connection: its requests with answers that end early
     for sk, one, name, over in chosen:
         told, inside = told_by.get(sk, _NONE), within.get(sk, _NONE)
@@ -168,10 +170,12 @@ def find_requests(transfers: Transfers, schedule: Schedule | None = None) -> Fou
         framings[found.framing] += len(found.pairs) + len(found.open)
         uncounted += found.uncounted
         overlapping += found.overlaps
+        held = _held(sk, one, delivered)
         still = found.open if over is None else _given_up(found.open, over)
         waiting = _waiting(one, ready.get(sk), still) if over is None else []
         for pair in (*found.pairs, *still, *waiting):
-            row = _row(pair, len(names) - 1, kinds.setdefault(pair.kind, len(kinds)))
+            kept = held.get(pair.sent.time_ns, 0) if pair.sent is not None else 0
+            row = _row(pair, len(names) - 1, kinds.setdefault(pair.kind, len(kinds)), kept)
             rows.append(row if over is None or pair.sent else (*row[:3], over, *row[4:]))
     for name, when in _not_accepted(transfers, ready, lives):
         names.append(name)
@@ -246,14 +250,33 @@ def _pipes(transfers: Transfers) -> frozenset[str]:
     return frozenset(filter(is_pipe, (transfers.descriptors.get(end, "") for end in ends)))
 
 
-def _row(pair: Pair, connection: int, kind: int) -> tuple[Any, ...]:
+def _held(sk: int, one: _Connection, delivered: Delivered) -> dict[int, int]:
+    """By the time of a call that sent, for how long TCP kept what had been sent then, up to the next call."""
+    sends = [(call.tid, call.time_ns) for call in one.calls if not call.inward]
+    other = delivered.other_end(sk, sends) if sends else None
+    if other is None:
+        return {}
+    found = {}
+    for at, call in enumerate(one.calls):
+        if call.inward:
+            continue
+        then = one.calls[at + 1] if at + 1 < len(one.calls) else None
+        until = (then.arrived_ns if then.inward else then.time_ns) if then is not None else None
+        if until is None or until > call.time_ns:
+            kept = delivered.last(sk, other, call.time_ns, until) - call.time_ns
+            if kept:
+                found[call.time_ns] = kept
+    return found
+
+
+def _row(pair: Pair, connection: int, kind: int, held: int = 0) -> tuple[Any, ...]:
     first = pair.first
     read = NEVER if first.size < 0 else first.time_ns
     return (
         first.arrived_ns, read, pair.answered.time_ns if pair.answered else NEVER,
-        pair.sent.time_ns if pair.sent else NEVER, first.tid,
+        pair.sent.time_ns + held if pair.sent else NEVER, first.tid,
         pair.answered.tid if pair.answered else first.tid, connection, kind, pair.bytes_in, pair.bytes_out,
-        int(first.seen),
+        int(first.seen), held,
     )  # fmt: skip
 
 

@@ -41,7 +41,10 @@ class Owners:
             if kind == _SENT:
                 seen &= rows["answered"] != NEVER
             count = int(seen.sum())
-            parts.append((rows[who][seen], rows[when][seen], np.full(count, kind), numbers[seen]))
+            times = (
+                rows[when] - rows["held"] if kind == _SENT else rows[when]
+            )  # what TCP keeps keeps no thread
+            parts.append((rows[who][seen], times[seen], np.full(count, kind), numbers[seen]))
         tids, times, kinds, which = (np.concatenate(column) for column in zip(*parts, strict=True))
         order = np.lexsort((kinds, times, tids))
         tids, times, kinds, which = (column[order] for column in (tids, times, kinds, which))

@@ -38,6 +38,10 @@ _MOST_PIECES = 200  # of one wait: CPython's threads look up every 5 ms
 _DEEPEST = 16  # who waits for who waits for a lock
 _MOST_SPANS = 300  # of one request's timeline
 _TO_CLIENT = "to the client"
+_KEPT_BY_TCP = "kept in its socket by TCP after the last write: for an acknowledgement, or for room"
+_LOST = "events were lost"
+_SAMPLED = "between the windows in which events were taken"
+_NOT_SEEN = "a switch of its thread was not seen, though no event was lost"
 _BY_LOOP = "what the event loop waited for"
 _KEPT = "kept by the program while its threads had nothing to do"
 _LOOPS_TIMER = "a timer of the event loop"
@@ -82,6 +86,7 @@ class Account:
             self._index.get(int(tid), -1) for key in ("reader", "sender") for tid in np.unique(rows[key])
         }
         self._places = Places(schedule, serving)
+        self._unseen_state = _unseen(schedule)
         self._rows = {index: schedule.of_thread(index) for index in self._index.values()}
         self._occupants = Occupants(schedule)
         self._idle_words = self._words_of_idling()
@@ -171,7 +176,8 @@ class Account:
         self._locks, self._elsewhere, self._ahead, self._which = [], [], {}, index
         request, done_before = self._requests[index], int(self._before[index])
         arrived, read = int(request["arrived"]), int(request["read"])
-        answered, sent = int(request["answered"]), int(request["sent"])
+        answered, held = int(request["answered"]), int(request["held"])
+        sent = int(request["sent"]) - held
         reader, sender = (self._index.get(int(request[key]), -1) for key in ("reader", "sender"))
         self._spans, self._lane, self._at = [], self._numbered(reader), 0
         self._waiting(spent, reader, arrived, read)
@@ -182,6 +188,7 @@ class Account:
             self._for_a_thread(spent, reader, sender, read, begun)
         self._working(spent, sender if sender >= 0 else reader, begun, answered)
         self._sending(spent, sender, answered, sent)
+        self._add(spent, "send", _KEPT_BY_TCP, held)
         return spent
 
     def _for_a_thread(self, spent: Spent, reader: int, sender: int, read: int, begun: int) -> None:
@@ -315,7 +322,7 @@ class Account:
         for index in indices:
             request = self._requests[index]
             thread = self._index.get(int(request["sender"]), -1)
-            found = self._places.samples(thread, int(request["read"]), int(request["sent"]))
+            found = self._places.samples(thread, int(request["read"]), int(request["sent"] - request["held"]))
             taken += len(found)
             inside += found.count(function)
         return inside / taken if taken else 0.0
@@ -334,7 +341,7 @@ class Account:
         """The CPU on which a request was worked on first, or was to be; -1 where that wasn't seen."""
         request = self._requests[index]
         server = self._index.get(int(request["sender"]), -1)
-        for row, _, _ in self._cut(server, int(request["read"]) - 1, int(request["sent"])):
+        for row, _, _ in self._cut(server, int(request["read"]) - 1, int(request["sent"] - request["held"])):
             if int(row["cpu"]) >= 0:
                 return int(row["cpu"])
         return -1
@@ -541,7 +548,7 @@ class Account:
                 self._locks.append((holder, begin, begin + ns, where))
             self._waits(spent, kind, where, self._whom(kind, row), begin, ns)
         else:
-            self._add(spent, "unexplained", "events were lost", ns)
+            self._add(spent, "unexplained", self._unseen_state, ns)
 
     def _whom(self, kind: PartKind, row: Any) -> int:
         """The thread that ended a wait for another thread, or for another process; -1: not known."""
@@ -705,12 +712,20 @@ class Account:
         return found
 
 
+def _unseen(schedule: Schedule) -> str:
+    """Why it isn't known what a thread did."""
+    if schedule.losses.events:
+        return _LOST
+    return _SAMPLED if len(schedule.losses.windows) > 1 else _NOT_SEEN
+
+
 def _done_before(rows: Array) -> Array:
     """When each request's answering thread had sent its answer before that one; 0 for never."""
-    order = np.lexsort((rows["sent"], rows["sender"]))
+    sent = rows["sent"] - rows["held"]
+    order = np.lexsort((sent, rows["sender"]))
     before = np.zeros(len(rows), np.int64)
     same = rows["sender"][order][1:] == rows["sender"][order][:-1]
-    before[order[1:]] = np.where(same, rows["sent"][order][:-1], 0)
+    before[order[1:]] = np.where(same, sent[order][:-1], 0)
     return before
 
 

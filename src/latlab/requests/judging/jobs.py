@@ -136,7 +136,7 @@ class Jobs:
             found.setdefault(reader, []).append((int(row["read"]), _READ, number))
             if sender != reader:
                 found.setdefault(sender, []).append((int(self._begun[number]), _READ, number))
-            found.setdefault(sender, []).append((int(row["sent"]), _SENT, number))
+            found.setdefault(sender, []).append((int(row["sent"] - row["held"]), _SENT, number))
         for events in found.values():
             events.sort()
         return found
@@ -194,7 +194,7 @@ class Jobs:
         for number, pieces in enumerate(self._pieces_of):
             job = _Job()
             job.do(Deed.SLEEP, self._wake_ns)
-            sent = int(self.rows["sent"][number])
+            sent = int(self.rows["sent"][number] - self.rows["held"][number])
             sender = self._index.get(int(self.rows["sender"][number]), -1)
             last: tuple[int, int] | None = None
             for phase, begin, end, thread in pieces:
