@@ -174,8 +174,8 @@ def find_requests(transfers: Transfers, schedule: Schedule | None = None) -> Fou
         still = found.open if over is None else _given_up(found.open, over)
         waiting = _waiting(one, ready.get(sk), still) if over is None else []
         for pair in (*found.pairs, *still, *waiting):
-            kept = held.get(pair.sent.time_ns, 0) if pair.sent is not None else 0
-            row = _row(pair, len(names) - 1, kinds.setdefault(pair.kind, len(kinds)), kept)
+            by_tcp = held.get(pair.sent.time_ns, 0) if pair.sent is not None else 0
+            row = _row(pair, len(names) - 1, kinds.setdefault(pair.kind, len(kinds)), by_tcp)
             rows.append(row if over is None or pair.sent else (*row[:3], over, *row[4:]))
     for name, when in _not_accepted(transfers, ready, lives):
         names.append(name)
