@@ -37,6 +37,12 @@ def test_who_is_woken_is_although_a_third_came_late(way_s: float) -> None:
         assert is_woken(sent, came, STEP_S)
 
 
+def test_who_has_fallen_behind_polls_though_late_messages_come_just_after_the_next_was_sent() -> None:
+    sent = sent_at(1)
+    came = [*(at + 1e-4 for at in sent[1:]), sent[-1] + STEP_S]
+    assert not is_woken(sent, came, STEP_S)
+
+
 def test_lost_messages_do_not_count_and_few_tell_nothing() -> None:
     sent = sent_at(1)
     assert is_woken(sent, [at + 1e-4 for at in sent[::2]], STEP_S)
