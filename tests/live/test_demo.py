@@ -183,6 +183,30 @@ def test_a_pipeline_process_that_is_killed_is_reported_as_dead_with_what_it_had_
     assert sum(queue["in"] for queue in diagnosis["queues"]) > 0
 
 
+@pytest.mark.side_by_side
+def test_a_pipeline_process_that_is_told_to_end_ends_and_what_it_did_is_told(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "latlab", "demo", "--seconds", "3000", "--json"]
+    running = subprocess.Popen(
+        [*command, "-o", str(tmp_path / "run")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert running.stderr is not None
+    for line in running.stderr:
+        if "observing" in line:
+            break
+    time.sleep(1.5)
+    children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+    trading = next(pid for pid in children if b"execution" not in Path(f"/proc/{pid}/cmdline").read_bytes())
+    os.kill(int(trading), signal.SIGTERM)
+    try:
+        output, errors = running.communicate(timeout=600)
+    finally:
+        running.kill()
+    assert running.returncode in (0, 3), errors
+    diagnosis = json.loads(output)
+    assert [reason for reason in diagnosis["distrust"] if "died" in reason] == []
+    assert diagnosis["events"] > 0
+
+
 def test_the_demonstration_runs_on_every_shared_itch_file(tmp_path: Path) -> None:
     files = sorted((SHARED / "itch").glob("*")) if (SHARED / "itch").is_dir() else []
     if not files:

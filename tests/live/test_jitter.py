@@ -102,7 +102,7 @@ def test_the_classic_view_has_the_originals_size_and_its_outlier_file(tmp_path: 
         (["--task", "no_such_module_here:f", "-r", "60"], 2, "can't be imported"),
         (["--task", "no-such-program-here", "-r", "60"], 2, "not a program that can be run"),
         (["--task", "", "-r", "60"], 2, "the task is empty"),
-        (["periods", "/nowhere/file"], 1, "No such file"),
+        (["periods", "/nowhere/file"], 1, "there is no such file; give lines"),
         (["compare", "/nowhere/a", "/nowhere/b"], 1, "/nowhere/a"),
     ],
 )

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+from latlab.lab.diagnosis.diagnose import _forecasted
+from latlab.lab.diagnosis.question import Question
+from latlab.lab.diagnosis.steps import Steps
 from latlab.lab.forecast.null_test import null_test, with_drift, withheld
-from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
+from latlab.model.diagnosis.answer import Answer, Floor, Forecast, ForecastPoint, Interval
 
 
 def point(speedup: float | None, rate: float) -> ForecastPoint:
@@ -89,3 +93,25 @@ def test_what_passes_holds_the_drift_in_its_intervals() -> None:
     assert held.low <= 130 * 0.98
     assert held.high >= 130 / 0.95
     assert "the intervals hold that difference" in found.warnings[-1]
+
+
+def _told(apply: float | None) -> tuple[Answer, list[str]]:
+    """The answer with a forecast on a machine that takes much of the time, and the lines meanwhile."""
+    lines: list[str] = []
+    writer: Any = None
+    floor = Floor((0,), 1.0, 0.44, 1e6)
+    answer = Answer("x", "No bottleneck.", None, "none", 0.0, (), (), (), (), floor=floor)
+    steps = Steps(writer, lines.append)
+    return _forecasted(Question(apply=apply), answer, made(100, 101, 125), steps), lines
+
+
+def test_a_forecast_whose_fix_is_tried_is_told_as_uncertain_and_else_withheld() -> None:
+    kept, lines = _told(None)
+    assert kept.forecasts == ()
+    assert lines == list(kept.distrust)
+    assert "is withheld" in kept.distrust[0]
+    tried, lines = _told(0.5)
+    assert [one.stage for one in tried.forecasts] == ["book"]
+    assert lines == list(tried.distrust)
+    assert "is uncertain" in tried.distrust[0]
+    assert not tried.trustworthy

@@ -140,6 +140,7 @@ def test_a_topology_names_every_stage_and_queue_and_escapes_them() -> None:
     assert EVIL not in drawn
     assert [drawn.count(f">{name}</text>") for name in ("feed", "book", "97 %")] == [1, 1, 1]
     assert 'class="wire f4"' in drawn
+    assert 'role="img" aria-label="2 stages and 1 queue between them"' in drawn
     assert topology.draw([], []).startswith("<svg")
 
 

@@ -29,9 +29,9 @@ def read_document(path: str | os.PathLike[str], *, remedy: str) -> dict[str, Any
         InputError: that names the file and the offset or line.
     """
     try:
-        return tomllib.loads(read_file(path, _MOST_BYTES).decode("utf-8"))
+        return tomllib.loads(read_file(path, _MOST_BYTES, remedy=remedy).decode("utf-8"))
     except OSError as error:
-        raise InputError(path, error.strerror or "can't be read", remedy=remedy) from error
+        raise InputError(path, f"can't be read ({error.strerror})", remedy=remedy) from error
     except UnicodeDecodeError as error:
         raise InputError(path, "is not UTF-8 text", place=f"offset {error.start}") from error
     except tomllib.TOMLDecodeError as error:

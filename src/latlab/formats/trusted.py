@@ -52,13 +52,16 @@ def is_trusted_owner(owner: int) -> bool:
         return False
 
 
-def read_file(path: str | os.PathLike[str], most_bytes: int) -> bytes:
+def read_file(path: str | os.PathLike[str], most_bytes: int, *, remedy: str | None = None) -> bytes:
     """A whole file that a user named, through the door.
+
+    Args:
+        remedy: what to give instead of a file that is not there.
 
     Raises:
         InputError: `TrustedFile` refuses it, or it is larger than `most_bytes`.
     """
-    with TrustedFile(path, named=True) as file:
+    with TrustedFile(path, named=True, remedy=remedy) as file:
         if file.size > most_bytes:
             what = f"has {size(file.size)}, more than the {size(most_bytes)} that such a file may have"
             raise InputError(path, what)
@@ -166,6 +169,7 @@ class TrustedFile:
         named: the user named it: then `is_trusted_owner` decides on its owner.
         observed: it says of a process that the user named only what the process could say of itself anyhow:
             `owner` decides alone.
+        remedy: what to give instead of a file that is not there.
 
     Raises:
         InputError: it is absent, no regular file, or somebody else's.
@@ -178,16 +182,19 @@ class TrustedFile:
         owner: int | None = None,
         named: bool = False,
         observed: bool = False,
+        remedy: str | None = None,
     ) -> None:
         self.path = Path(path)
         # NONBLOCK: a pipe in the file's place would wait for its other end.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
         try:
             self._fd = os.open(self.path, flags)
+        except (FileNotFoundError, NotADirectoryError):
+            raise InputError(path, "there is no such file", remedy=remedy) from None
         except OSError as error:
             link = error.errno == errno.ELOOP
             raise InputError(
-                path, "is a symbolic link" if link else error.strerror or "can't be read"
+                path, "is a symbolic link" if link else f"can't be read ({error.strerror})"
             ) from None
         status = os.fstat(self._fd)
         try:

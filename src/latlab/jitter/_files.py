@@ -20,6 +20,8 @@ __all__ = ["cyclictest_json", "read_outliers", "sysjitter_raw", "write_outliers"
 
 _LONGEST_HEADING = 200
 
+_REMEDY = "give lines of x,y: ms since the start, µs"
+
 Array = np.ndarray[Any, Any]
 
 
@@ -32,13 +34,11 @@ def read_outliers(path: str | os.PathLike[str]) -> tuple[Array, Array]:
         InputError: it can't be read, or a line is not a pair of numbers.
     """
     try:
-        lines = read_file(path, MOST_TEXT_BYTES).decode("utf-8").splitlines()
+        lines = read_file(path, MOST_TEXT_BYTES, remedy=_REMEDY).decode("utf-8").splitlines()
     except OSError as error:
-        raise InputError(path, error.strerror or "can't be read") from None
+        raise InputError(path, f"can't be read ({error.strerror})") from None
     except UnicodeDecodeError:
-        raise InputError(
-            path, "this is not a text file", remedy="give lines of x,y: ms since the start, µs"
-        ) from None
+        raise InputError(path, "this is not a text file", remedy=_REMEDY) from None
     times: list[float] = []
     lengths: list[float] = []
     for number, line in enumerate(lines, 1):

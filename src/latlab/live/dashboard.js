@@ -108,8 +108,9 @@
     draw.fillText(time(Math.exp(high)), 4, 12); draw.fillText(time(Math.exp(low)), 4, height - 4);
   }
   curves.forEach(function (curve) {
-    var mark = document.createElement('span'); mark.textContent = '— ' + curve[0] + '  ';
-    mark.style.color = 'var(' + curve[1] + ')'; $('legend').appendChild(mark);
+    // A line in the curve's colour: as a text's some of them are too pale to be read.
+    var mark = document.createElement('i'); mark.style.background = 'var(' + curve[1] + ')';
+    $('legend').append(mark, ' ' + curve[0] + ' ');
   });
   var source = new EventSource('events' + location.search);
   source.addEventListener('topology', function (e) { topology(JSON.parse(e.data)); });

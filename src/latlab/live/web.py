@@ -6,6 +6,7 @@ It listens as soon as it is made, and answers on a thread of its own between `st
 from __future__ import annotations
 
 import asyncio
+import html
 import logging
 import threading
 from collections.abc import Callable, Mapping
@@ -17,8 +18,9 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, HTTPError, RequestHandler
 
 from latlab.live.access import bad_host, has_token
+from latlab.reports.assets.files import asset
 
-__all__ = ["Handler", "Server"]
+__all__ = ["Handler", "Server", "refusal"]
 
 _BACKLOG = 512  # room for many browsers that come at once: what waits beyond it is tried again a second later
 _PATIENCE_S = 30.0  # with a browser that says nothing
@@ -52,10 +54,32 @@ class Handler(RequestHandler):
             raise HTTPError(403, reason="a token is needed: open the address that was printed")
 
     def write_error(self, status_code: int, **_: Any) -> None:
-        """In one line, without a trace."""
+        """In one line, without a trace; as a page for a browser."""
         del status_code
+        if "text/html" in self.request.headers.get("Accept", ""):
+            self.set_header("Content-Type", "text/html; charset=utf-8")
+            self.finish(refusal(self._reason))
+            return
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.finish(f"{self._reason}\n")
+
+
+def refusal(reason: str) -> str:
+    """A small page that says why there is none.
+
+    Args:
+        reason: what is wrong, and after a colon what to do.
+    """
+    what, _, remedy = (html.escape(part) for part in reason.partition(": "))
+    what = what[:1].upper() + what[1:]
+    told = f"<p>{remedy[:1].upper()}{remedy[1:]}.</p>" if remedy else ""
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<title>latlab: {what}</title><link rel="icon" href="data:,"><style>{asset("page.css")}</style>'
+        f"<script>{asset('early.js')}</script>"
+        f"</head><body><main><header><h1>{what}</h1></header>{told}</main></body></html>\n"
+    )
 
 
 class _Nothing(Handler):

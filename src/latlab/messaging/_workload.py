@@ -15,6 +15,8 @@ from latlab.model.messaging.results import Settings
 
 __all__ = ["load_workload"]
 
+_REMEDY = "give a workload file: TOML, or a workload of the OpenMessaging Benchmark"
+
 
 def load_workload(path: str | os.PathLike[str], **more: Any) -> Settings:
     """The settings that a workload file asks for.
@@ -32,7 +34,7 @@ def load_workload(path: str | os.PathLike[str], **more: Any) -> Settings:
         UsageError: for values that mean nothing.
     """
     try:
-        text = read_file(path, MOST_TEXT_BYTES).decode("utf-8")
+        text = read_file(path, MOST_TEXT_BYTES, remedy=_REMEDY).decode("utf-8")
         document = read_openmessaging(path, text) if is_openmessaging(path) else tomllib.loads(text)
     except OSError as error:
         raise InputError(path, f"can't be read ({error.strerror})") from None

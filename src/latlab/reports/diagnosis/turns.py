@@ -12,7 +12,7 @@ import numpy as np
 from latlab.model.schedule import Schedule, Source, State, Wait
 from latlab.model.threads import ThreadFindings
 from latlab.reports.html import Page
-from latlab.words import duration, share
+from latlab.words import duration, plural, share
 
 __all__ = ["add_turns", "busiest_stretch"]
 
@@ -69,7 +69,10 @@ def _draw(schedule: Schedule, found: ThreadFindings, threads: Sequence[int], beg
     def x(time: int) -> float:
         return round(_LEFT + (min(max(time, begin), end) - begin) * scale, 2)
 
-    parts = [f'<svg class="turns" viewBox="0 0 {_WIDTH} {height}" width="100%" role="img">']
+    told = f"what {plural(len(threads), 'thread')} did over {duration(end - begin)}"
+    parts = [
+        f'<svg class="turns" viewBox="0 0 {_WIDTH} {height}" width="100%" role="img" aria-label="{told}">'
+    ]
     for i in range(6):
         at = begin + (end - begin) * i // 5
         anchor = "end" if i == 5 else "middle" if i else "start"

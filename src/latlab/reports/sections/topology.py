@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from latlab.words import duration, number
+from latlab.words import duration, number, plural
 
 __all__ = ["Edge", "Node", "draw", "layers", "stage"]
 
@@ -75,7 +75,7 @@ def draw(nodes: Sequence[Node], edges: Sequence[Edge]) -> str:
         known.setdefault(edge.source, Node(edge.source))
         known.setdefault(edge.drain, Node(edge.drain))
     if not known:
-        return '<svg class="drawing" viewBox="0 0 10 10" role="img"></svg>'
+        return '<svg class="drawing" viewBox="0 0 10 10" role="img" aria-label="no stages"></svg>'
     ordered = layers(list(known), [(edge.source, edge.drain) for edge in edges])
     tallest = max(len(layer) for layer in ordered)
     height = 2 * _MARGIN + tallest * (_BOX_HEIGHT + _GAP_Y)
@@ -107,7 +107,11 @@ def draw(nodes: Sequence[Node], edges: Sequence[Edge]) -> str:
     body = "".join([arrow, *wires, *boxes, *labels])
     # A small pipeline is not blown up to the page's width.
     style = f' style="max-width:{1.25 * width:.0f}px"'
-    return f'<svg class="drawing" viewBox="0 0 {width:.0f} {height:.0f}" role="img"{style}>{body}</svg>'
+    told = f"{plural(len(known), 'stage')} and {plural(len(edges), 'queue')} between them"
+    return (
+        f'<svg class="drawing" viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{told}"{style}>'
+        f"{body}</svg>"
+    )
 
 
 def layers(names: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[list[str]]:

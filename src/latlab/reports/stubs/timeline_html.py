@@ -6,7 +6,7 @@ import html
 
 from latlab.model.stubs import Timeline, TimelineComparison, TimelineThread
 from latlab.reports.html import Page
-from latlab.words import duration, share
+from latlab.words import duration, plural, share
 
 __all__ = ["comparison", "draw"]
 
@@ -85,6 +85,7 @@ def draw(timeline: Timeline, span_ns: int | None = None) -> str:
         parts.append(_row(thread, _HEAD + index * _ROW, scale))
     return (
         f'<svg class="drawing" viewBox="0 0 {_WIDTH:.0f} {height:.0f}" role="img" '
+        f'aria-label="what {plural(len(timeline.threads), "thread")} did over {duration(span)}" '
         f'style="width:100%;font:12px system-ui;fill:var(--ink)">{"".join(parts)}</svg>'
     )
 

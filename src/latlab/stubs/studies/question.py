@@ -68,6 +68,7 @@ class StudyPlan:
 
 
 _ARGUMENT = re.compile(r"\w+")
+_REMEDY = "give a study's file (TOML), which names a component"
 
 
 def load_plan(path: str | Path) -> StudyPlan:
@@ -77,7 +78,7 @@ def load_plan(path: str | Path) -> StudyPlan:
         InputError: it isn't TOML, or a key is unknown, missing or of another type.
     """
     try:
-        document = tomllib.loads(read_file(path, MOST_TEXT_BYTES).decode("utf-8"))
+        document = tomllib.loads(read_file(path, MOST_TEXT_BYTES, remedy=_REMEDY).decode("utf-8"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(path, f"can't be read as TOML ({error})") from error
     kinds: dict[str, type | tuple[type, ...]] = {

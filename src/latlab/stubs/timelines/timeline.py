@@ -12,6 +12,7 @@ from latlab.formats.trusted import MOST_TEXT_BYTES, read_file
 from latlab.model.stubs import SCHEMA, ThreadError, Timeline, TimelineComparison, TimelineThread
 
 FILE = "timeline.json"
+_REMEDY = "see 'latlab stubs capture' and 'play -o'"
 _REQUIRED = ("id", "run_ns", "blocked_ns", "start_ns", "end_ns", "parent")
 
 
@@ -33,10 +34,10 @@ def load(source: str | Path) -> Timeline:
     path = Path(source)
     if path.is_dir():
         if not (path / FILE).is_file():
-            raise InputError(path, "holds no timeline", remedy="see 'latlab stubs capture' and 'play -o'")
+            raise InputError(path, "holds no timeline", remedy=_REMEDY)
         path = path / FILE
     try:
-        document = json.loads(read_file(path, MOST_TEXT_BYTES).decode("utf-8"))
+        document = json.loads(read_file(path, MOST_TEXT_BYTES, remedy=_REMEDY).decode("utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(path, f"can't be read as a timeline ({error})") from error
     if not isinstance(document, dict) or "threads" not in document or "total_ns" not in document:

@@ -23,6 +23,8 @@ from latlab.stubs.studies.sameness import outside as _outside
 from latlab.stubs.studies.sameness.outside import STATE, last_said, output_differs, recorded, run
 from latlab.system.scratch import scratch
 
+_REMEDY = "write it with 'latlab stubs validate -o'"
+
 
 def validate(
     name: str,
@@ -92,13 +94,11 @@ def accepted(plan: StudyPlan, path: str) -> tuple[bool, str]:
         InputError: the file is none.
     """
     try:
-        found = json.loads(read_file(path, MOST_TEXT_BYTES).decode("utf-8"))
+        found = json.loads(read_file(path, MOST_TEXT_BYTES, remedy=_REMEDY).decode("utf-8"))
         same = (found["component"], found["kind"]) == (plan.component, plan.kind)
         valid, mark = bool(found["valid"]), found["fingerprint"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            path, f"is not a validation ({error})", remedy="write it with 'latlab stubs validate -o'"
-        ) from error
+        raise InputError(path, f"is not a validation ({error})", remedy=_REMEDY) from error
     if not same:
         return False, said(ValidationSaid.OTHER_COMPONENT, path=path, component=found["component"])
     if mark != fingerprint(plan.component, plan.kind):
