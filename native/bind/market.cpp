@@ -169,6 +169,10 @@ nb::tuple distribution(const market::LogHistogram<Weight>& histogram) {
                         histogram.max());
 }
 
+nb::tuple distribution(const market::EventHistogram& histogram) {
+  return nb::make_tuple(array(histogram.bins()), histogram.min(), histogram.max());
+}
+
 nb::tuple distributions(const market::SymbolRates& rates) {
   return nb::make_tuple(rates.samples(), distribution(rates.rate(0)), distribution(rates.rate(1)),
                         distribution(rates.rate(2)), distribution(rates.arrival()),

@@ -71,6 +71,60 @@ class LogHistogram {
   std::uint64_t max_ = 0;
 };
 
+// A histogram of events of weight 1, the bins of the latest in a log. A symbol of some hundred events a day
+// has inter-arrival times of all magnitudes: its bins would be twenty times as large as what is in them, and
+// each event would fetch a line of its own.
+class EventHistogram {
+ public:
+  explicit EventHistogram(std::pmr::memory_resource* memory) : bins_(memory), latest_(memory) {}
+
+  void record(std::uint64_t value) {
+    if (latest_.size() == kMostLogged) fold();
+    latest_.push_back(static_cast<std::uint16_t>(Bins::index(value)));
+    max_ = std::max(max_, value);
+    min_ = std::min(min_, value);
+  }
+  void add(const EventHistogram& other) {
+    fold();
+    add_to(bins_, other.bins_, other.latest_);
+    min_ = std::min(min_, other.min_);
+    max_ = std::max(max_, other.max_);
+  }
+  // Ask for where the next one's bin is noted.
+  void prefetch() const noexcept { prefetch_line(latest_.data() + latest_.size()); }
+  [[nodiscard]] std::vector<std::uint32_t> bins() const {
+    std::vector<std::uint32_t> out;
+    add_to(out, bins_, latest_);
+    return out;
+  }
+  [[nodiscard]] std::uint64_t min() const noexcept { return min_ == UINT64_MAX ? 0 : min_; }
+  [[nodiscard]] std::uint64_t max() const noexcept { return max_; }
+
+ private:
+  using Bins = LogHistogram<std::uint32_t>;
+  static constexpr std::size_t kMostLogged = 2048;  // 4 KiB: less than the bins that they spare
+  static_assert(256 + 56 * 128 <= 65'536, "a bin's number fits the log");
+
+  template <class Out>
+  static void add_to(Out& out, const std::pmr::vector<std::uint32_t>& bins,
+                     const std::pmr::vector<std::uint16_t>& latest) {
+    std::size_t size = std::max(out.size(), bins.size());
+    for (const std::uint16_t at : latest) size = std::max<std::size_t>(size, at + 1U);
+    out.resize(size);
+    for (std::size_t at = 0; at < bins.size(); ++at) out[at] += bins[at];
+    for (const std::uint16_t at : latest) ++out[at];
+  }
+  void fold() {
+    add_to(bins_, std::pmr::vector<std::uint32_t>(), latest_);
+    latest_.clear();
+  }
+
+  std::pmr::vector<std::uint32_t> bins_;
+  std::pmr::vector<std::uint16_t> latest_;
+  std::uint64_t min_ = UINT64_MAX;
+  std::uint64_t max_ = 0;
+};
+
 class alignas(64) SymbolRates {
  public:
   static constexpr std::array<std::uint64_t, 3> kWindowsNs{1'000'000'000, 1'000'000, 1'000};
@@ -88,21 +142,21 @@ class alignas(64) SymbolRates {
     for (std::size_t at = 0; at < sizeof *this; at += 64)
       prefetch_line(reinterpret_cast<const char*>(this) + at);
   }
-  void prefetch_bins(std::uint64_t ts_ns, std::uint64_t processing) const noexcept {
+  void prefetch_bins() const noexcept {
     if (ring_.empty()) return;
     for (std::size_t w = 0; w < kWindowsNs.size(); ++w) {
       prefetch_line(&ring_[tails_[w] & (ring_.size() - 1)]);
       rates_[w].prefetch(counts_[w]);
     }
     prefetch_line(&ring_[head_ & (ring_.size() - 1)]);
-    if (ts_ns > last_) arrival_.prefetch(ts_ns - last_);
-    processing_.prefetch(processing);
+    arrival_.prefetch();
+    processing_.prefetch();
   }
 
   // Time must not run backwards; where a feed's does, the event counts at the latest time seen.
   void record(std::uint64_t ts_ns, std::uint64_t processing) {
     arrive(ts_ns);
-    processing_.record(processing, 1);
+    processing_.record(processing);
   }
 
   // All of record() but the processing time: add_processing() brings those of several symbols together.
@@ -112,7 +166,7 @@ class alignas(64) SymbolRates {
       changed_.fill(ts_ns);
     } else {
       if (ts_ns < last_) ts_ns = last_;
-      arrival_.record(ts_ns - last_, 1);
+      arrival_.record(ts_ns - last_);
     }
     for (std::size_t w = 0; w < kWindowsNs.size(); ++w) {
       expire(w, ts_ns);
@@ -130,8 +184,8 @@ class alignas(64) SymbolRates {
   [[nodiscard]] const LogHistogram<std::uint64_t>& rate(std::size_t window) const noexcept {
     return rates_[window];
   }
-  [[nodiscard]] const LogHistogram<std::uint32_t>& arrival() const noexcept { return arrival_; }
-  [[nodiscard]] const LogHistogram<std::uint32_t>& processing() const noexcept { return processing_; }
+  [[nodiscard]] const EventHistogram& arrival() const noexcept { return arrival_; }
+  [[nodiscard]] const EventHistogram& processing() const noexcept { return processing_; }
 
  private:
   struct Run {  // events at one instant: any number of them takes one place
@@ -190,8 +244,8 @@ class alignas(64) SymbolRates {
   std::array<std::uint64_t, 3> counts_{};  // events in each window
   std::array<std::uint64_t, 3> changed_{};
   std::array<LogHistogram<std::uint64_t>, 3> rates_;
-  LogHistogram<std::uint32_t> arrival_;
-  LogHistogram<std::uint32_t> processing_;
+  EventHistogram arrival_;
+  EventHistogram processing_;
 };
 
 }  // namespace latlab::market

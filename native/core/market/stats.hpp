@@ -91,8 +91,7 @@ class StatsSink final : public BookSink<S>, public StatsResult {
   }
   void ask_bins(std::size_t at) const noexcept {
     if (at >= counted_.size()) return;
-    const Counted& one = counted_[at];
-    if (const SymbolRates* symbol = symbols[one.locate]) symbol->prefetch_bins(one.ts_ns, one.spent);
+    if (const SymbolRates* symbol = symbols[counted_[at].locate]) symbol->prefetch_bins();
   }
 
   void count(const Counted& one) {
