@@ -146,6 +146,7 @@ Columns take_trades(market::Pipeline& pipeline) {
   out["price"] = column<std::uint32_t>(rows, [](const auto& t) { return t.price; });
   out["qty"] = column<std::uint64_t>(rows, [](const auto& t) { return t.qty; });
   out["match"] = column<std::uint64_t>(rows, [](const auto& t) { return t.match; });
+  out["day"] = column<std::uint32_t>(rows, [](const auto& t) { return t.day; });
   out["printable"] = column<std::uint8_t>(rows, [](const auto& t) { return t.printable; });
   return out;
 }
@@ -491,8 +492,12 @@ void bind_pipeline(nb::module_& m) {
       .def("take_trades", &take_trades)
       .def(
           "take_broken",
-          [](Pipeline& self) { return array(std::exchange(result<market::TradesResult>(self).broken, {})); },
-          "Matches of the trades that were taken back since the last call.")
+          [](Pipeline& self) {
+            auto& found = result<market::TradesResult>(self);
+            return std::make_tuple(array(std::exchange(found.broken, {})),
+                                   array(std::exchange(found.broken_days, {})));
+          },
+          "Matches of the trades that were taken back since the last call, and the day of each.")
       .def("snapshot_levels", &snapshot);
 }
 

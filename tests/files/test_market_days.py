@@ -16,7 +16,21 @@ from market_oracle import frames
 
 from latlab.cli._main import main
 from latlab.errors import InputError
-from latlab.market import bar_stream, bars, census, delay, generate, inside, read, snapshot, snapshots, stats
+from latlab.market import (
+    bar_stream,
+    bars,
+    census,
+    delay,
+    generate,
+    inside,
+    read,
+    replay,
+    snapshot,
+    snapshots,
+    stats,
+    target_of,
+    trade_stream,
+)
 from latlab.market import trades as trades_of
 from latlab.market.files.table_output import write_tables
 
@@ -173,3 +187,42 @@ def test_a_full_disk_leaves_nothing_behind_to_complain(
         with pytest.raises(InputError, match="No space left"):
             write_tables(iter([pa.table({"a": list(range(100_000))})]), tmp_path / name)
     assert said == []
+
+
+def test_a_break_is_of_its_own_day(days: tuple[Path, Path], tmp_path: Path) -> None:
+    one, _ = days
+    day = list(frames(one.read_bytes()))
+    match = next(m[-8:] for m in day if m[:1] == b"P")
+    end = next(at for at, m in enumerate(day) if m[:1] == b"S" and m[11:12] == b"E")
+    unbroken = [m for m in day if m[:1] != b"B"]
+    taken_back = b"B" + day[end][1:5] + day[end][5:11] + match
+    broken = [*unbroken[: unbroken.index(day[end])], taken_back, *unbroken[unbroken.index(day[end]) :]]
+    (tmp_path / "both").write_bytes(framed(unbroken) + framed(broken))
+    number = struct.unpack(">Q", match)[0]
+    for table in (trades_of(tmp_path / "both"), trade_stream(tmp_path / "both").read()):
+        marked = [
+            b
+            for n, b in zip(*(table[k].to_pylist() for k in ("match", "broken")), strict=True)
+            if n == number
+        ]
+        assert marked == [False, True]
+        assert table["broken"].to_pylist().count(True) == 1
+
+
+def test_what_the_books_could_not_apply_is_damage_for_the_census_too(
+    days: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    day = list(frames(days[0].read_bytes()))
+    executed = {m[11:19] for m in day if m[:1] == b"D"}
+    first = next(m for m in day if m[:1] == b"A" and m[11:19] in executed)
+    (tmp_path / "hurt").write_bytes(framed([m for m in day if m is not first]))
+    with pytest.raises(SystemExit) as left:
+        main(["market", "census", str(tmp_path / "hurt")])
+    assert left.value.code == 3
+    assert "unknown order" in capsys.readouterr().err
+
+
+def test_a_replay_to_a_full_disk_names_its_output(days: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "full").symlink_to("/dev/full")
+    with pytest.raises(InputError, match="full: can't be written: No space left"):
+        replay(days[0], target_of(str(tmp_path / "full")))

@@ -358,6 +358,7 @@ struct Trade {
   std::uint64_t match;
   std::uint64_t qty;
   std::uint32_t price;
+  std::uint32_t day;  // of the input, by its starts
   std::uint16_t locate;
   char type;
   char side;       // of the resting order: B or S; 0: a cross has none
@@ -367,7 +368,10 @@ struct Trade {
 
 struct TradesResult {
   std::vector<Trade> trades;
-  std::vector<std::uint64_t> broken;  // matches of trades that were taken back, of whatever symbol
+  // Matches of trades that were taken back, of whatever symbol, and the days that they are of: each day
+  // numbers its matches anew.
+  std::vector<std::uint64_t> broken;
+  std::vector<std::uint32_t> broken_days;
 };
 
 // Every trade: executions at the resting order's price or another, trades against hidden orders, crosses (of
@@ -383,7 +387,11 @@ class TradesSink final : public BookSink<S>, public TradesResult {
   void batch(std::span<const Event> events, const SymbolNames& names) override {
     this->apply(events, [&](const Event& event, const Effect& effect) {
       if (event.kind == Kind::new_day) filter_.new_day();
-      if (event.kind == Kind::broken) broken.push_back(event.new_ref);
+      if (event.kind == Kind::new_day) ++day_;
+      if (event.kind == Kind::broken) {
+        broken.push_back(event.new_ref);
+        broken_days.push_back(day_);
+      }
       const bool resting =
           event.kind == Kind::execute || event.kind == Kind::execute_at || event.kind == Kind::execute_left;
       const bool cross = event.kind == Kind::cross;
@@ -400,6 +408,7 @@ class TradesSink final : public BookSink<S>, public TradesResult {
                                : cross ? event.ref
                                        : event.qty,
                         .price = price,
+                        .day = day_,
                         .locate = locate,
                         .type = event.type,
                         .side = cross               ? '\0'
@@ -414,6 +423,7 @@ class TradesSink final : public BookSink<S>, public TradesResult {
 
  private:
   Filter filter_;
+  std::uint32_t day_ = 0;
 };
 
 struct SnapshotLevel {

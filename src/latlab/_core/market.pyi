@@ -137,8 +137,8 @@ class Pipeline:
 
     def take_trades(self) -> dict[str, object]: ...
 
-    def take_broken(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,))]:
-        """Matches of the trades that were taken back since the last call."""
+    def take_broken(self) -> tuple[Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint32], dict(shape=(None,))]]:
+        """Matches of the trades that were taken back since the last call, and the day of each."""
 
     def snapshot_levels(self) -> dict[str, object]: ...
 

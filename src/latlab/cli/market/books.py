@@ -43,7 +43,7 @@ def census(file: Path | str, as_json: bool, lenient: bool) -> int:
             f"latlab: {file}: offset {first.offset}: {first.what}; --lenient skips what is damaged", err=True
         )
         return ExitCode.FAILED
-    return conclude(found, books=False)
+    return conclude(found)
 
 
 @click.command()

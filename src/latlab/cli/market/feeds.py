@@ -107,7 +107,7 @@ def replay(
             limit=messages,
             tell=census.append,
         )
-    status = conclude(census[0], books=False) if census else ExitCode.OK
+    status = conclude(census[0]) if census else ExitCode.OK
     if as_json:
         click.echo(dumps({"schema": 1} | asdict(report)))
     else:
@@ -154,4 +154,4 @@ def receive(feed: str, output: Path | None, changes: Path | None, as_json: bool)
 
     found = listen(feed, output=output, changes=changes, started=started)
     click.echo(dumps(found.document()) if as_json else census_text(found))
-    return conclude(found, books=changes is not None)
+    return conclude(found)

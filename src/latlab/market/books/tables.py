@@ -164,9 +164,8 @@ def trade_stream(path: Input, *, tell: Tell = None, **selection: Unpack[Selectin
 
     for _ in stream(source, first, breaks, Selection(lenient=True), tell=lambda census: None):
         pass
-    matches = np.concatenate(broken)
     pipeline = Pipeline.trades(source.framing, part.lenient, *args)
-    take = lambda: _marked(_dated_trades(pipeline, when), matches)  # noqa: E731
+    take = lambda: _marked(_dated_trades(pipeline, when), broken)  # noqa: E731
     return TableStream(stream(source, pipeline, take, part, tell=tell))
 
 
@@ -193,16 +192,20 @@ def trades(path: Input, *, tell: Tell = None, **selection: Unpack[Selecting]) ->
         return _dated_trades(pipeline, when)
 
     tables = list(stream(source, pipeline, take, part, tell=tell))
-    return _marked(pa.concat_tables(tables), np.concatenate(broken))
+    return _marked(pa.concat_tables(tables), broken)
 
 
-def _marked(table: pa.Table, broken: Any) -> pa.Table:
+def _marked(table: pa.Table, broken: list[Any]) -> pa.Table:
+    """With the trades that were taken back; broken: pieces of their matches and of the days of these."""
     import pyarrow as pa
 
-    matches = table["match"].to_numpy()
+    matches, days = table["match"].to_numpy(), table["day"].to_numpy()
+    taken, of = (np.concatenate(parts) for parts in zip(*broken, strict=True))
     # Matches of PITCH executions at another price are not told: 0.
-    marked = np.isin(matches, broken) & (matches != 0)
-    return table.append_column("broken", pa.array(marked))
+    marked = np.zeros(len(matches), bool)
+    for day in np.unique(of):  # each numbers its matches anew
+        marked |= (days == day) & np.isin(matches, taken[of == day])
+    return table.drop_columns(["day"]).append_column("broken", pa.array(marked & (matches != 0)))
 
 
 def _trade_table(pipeline: Pipeline) -> pa.Table:

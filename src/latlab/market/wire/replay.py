@@ -194,7 +194,7 @@ def _messages(
     judge.finish()
     census = census_of(source, judge, [])
     refuse(source, census, lenient=False)
-    tell_census(census, tell, books=False)
+    tell_census(census, tell)
 
 
 def _timed(data: bytes, seconds: dict[int, int] | None) -> Generator[tuple[int, bytes], None, bytes]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, ClassVar, Protocol
 
 from latlab.errors import UnavailableError, UsageError
-from latlab.market.files.output import create
+from latlab.market.files.output import create, unwritable
 from latlab.market.wire.addresses import host_and_port, parse_udp
 
 _MAX_PAYLOAD = 1_400
@@ -72,15 +72,21 @@ class FileTarget:
     def speak(self, dialect: str) -> None:
         """Frames of the one kind or of the other."""
         self._units = Units() if dialect == "P" else None
-        self._file = self._context.__enter__()
+        try:
+            self._file = self._context.__enter__()
+        except OSError as error:
+            raise unwritable(self.path, error) from error
 
     def send(self, message: bytes, lost: Sequence[bool] = ()) -> None:
         """Append the frame."""
         assert self._file is not None, "a dialect is spoken first"
-        if self._units is not None:
-            self._file.write(self._units.number(message))
-        else:
-            self._file.write(len(message).to_bytes(2, "big") + message)
+        units = self._units
+        try:
+            self._file.write(
+                units.number(message) if units is not None else len(message).to_bytes(2, "big") + message
+            )
+        except OSError as error:
+            raise unwritable(self.path, error) from error
 
     def lose(self, message: bytes) -> None:
         """Nothing is written."""
@@ -89,9 +95,12 @@ class FileTarget:
 
     def close(self) -> None:
         """The file is whole."""
-        if self._file is not None:
-            self._context.__exit__(None, None, None)
-        self._file = None
+        whole, self._file = self._file, None
+        if whole is not None:
+            try:
+                self._context.__exit__(None, None, None)
+            except OSError as error:  # a full disk is met when the last bytes are written
+                raise unwritable(self.path, error) from error
 
     def discard(self, error: BaseException) -> None:
         """It will not be whole: what was there before stays."""
