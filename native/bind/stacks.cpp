@@ -61,8 +61,7 @@ NB_MODULE(stacks, m) {
       PyErr_SetObject(PyExc_OSError, nb::make_tuple(error.code().value(), std::string(error.what())).ptr());
     }
   });
-  m.def(
-      "libdw", [] { return latlab::system::libdw() != nullptr; }, "Whether elfutils' libdw is installed.");
+  m.def("libdw", [] { return latlab::system::libdw() != nullptr; }, "Whether elfutils' libdw is installed.");
   m.def(
       "demangled", [](const std::string& name) { return latlab::system::demangled(name.c_str()); }, "name"_a,
       "A C++ name as its source spells it.");

@@ -180,7 +180,7 @@ PyObject* set_times(PyObject* object, PyObject* list) {
   Py_RETURN_NONE;
 }
 
-template <std::vector<Call> Sequence::*kWhich>
+template <std::vector<Call> Sequence::* kWhich>
 PyObject* get_calls(PyObject* object, PyObject*) {
   nb::list result;
   for (const Sequence& one : reinterpret_cast<Component*>(object)->state->sequences) {
