@@ -403,6 +403,11 @@ def _judged(
     )
 
 
+def _rough(tail: Interval, was: Interval) -> bool:
+    """Whether the runs were too few to tell a shorter tail: it may be as long as it was."""
+    return (tail.value if tail.high is None else tail.high) >= was.value
+
+
 def _sentence(
     stage: str,
     points: Mapping[float | None, ForecastPoint],
@@ -418,13 +423,12 @@ def _sentence(
     assert better.capacity_hz is not None
     assert best.capacity_hz is not None
     tail = middle = since = ""
-    # A stage that is faster makes no tail longer: where it seems so, the runs were too few to tell.
     was = base.p99_9_ns
     if was is not None and better.p99_9_ns is not None:
-        told = ForecastSaid.TAIL_ROUGH if better.p99_9_ns.value >= was.value else ForecastSaid.TAIL
+        told = ForecastSaid.TAIL_ROUGH if _rough(better.p99_9_ns, was) else ForecastSaid.TAIL
         tail = said(told, base_ns=was.value, faster_ns=better.p99_9_ns.bounds)
     if half is not None and half.p99_9_ns is not None and half.capacity_hz is not None:
-        rough = was is not None and half.p99_9_ns.value >= was.value
+        rough = was is not None and _rough(half.p99_9_ns, was)
         told = ForecastSaid.HALF_ROUGH if rough else ForecastSaid.HALF
         middle = said(told, p99_9_ns=half.p99_9_ns.bounds, capacity_hz=half.capacity_hz.value)
     if successor:
