@@ -109,7 +109,9 @@ class Pipeline:
 
     @property
     def first_day_rows(self) -> int:
-        """How many of the rows that were taken last are of the input's first day, at most."""
+        """
+        How many of the rows that were taken last are of the input's first day, at most.
+        """
 
     def changes(self) -> int: ...
 
@@ -138,7 +140,9 @@ class Pipeline:
     def take_trades(self) -> dict[str, object]: ...
 
     def take_broken(self) -> tuple[Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint32], dict(shape=(None,))]]:
-        """Matches of the trades that were taken back since the last call, and the day of each."""
+        """
+        Matches of the trades that were taken back since the last call, and the day of each.
+        """
 
     def snapshot_levels(self) -> dict[str, object]: ...
 
