@@ -47,16 +47,20 @@ struct Event {
 static_assert(sizeof(Event) == 48, "events are copied in batches: keep them within three quarters of a line");
 
 // Whether times go back: of a feed, or of each unit of one, since nothing orders its units among themselves.
+// PITCH as text does not say which unit a message is of: units that were merged may be so far apart.
 class TimeOrder {
  public:
+  explicit TimeOrder(char dialect) : apart_ns_(dialect == 'I' || dialect == 'P' ? 0 : 100'000'000) {}
+
   // begins: a day does, and its times anew.
   [[nodiscard]] bool back(std::uint8_t unit, std::uint64_t ts_ns, bool begins) noexcept {
-    const bool earlier = (ts_ns < last_[unit]) & !begins;
+    const bool earlier = (ts_ns + apart_ns_ < last_[unit]) & !begins;
     last_[unit] = ts_ns;
     return earlier;
   }
 
  private:
+  std::uint64_t apart_ns_;
   std::array<std::uint64_t, 256> last_{};
 };
 

@@ -281,6 +281,7 @@ Permutation best_permutation() {
 
 RecordDecoder::RecordDecoder(bool lenient, Permutation permutation, char dialect)
     : columns_(dialect == 'I' ? itch::kTypeCount : pitch::record_layouts(dialect).size()),
+      order_(dialect),
       permutation_(permutation),
       dialect_(dialect),
       lenient_(lenient) {}

@@ -45,7 +45,7 @@ std::string complaint(char dialect, const itch::Frame& frame) {
 }
 
 Session::Session(char dialect, bool lenient, Sink& sink)
-    : sink_(sink), dialect_(dialect), lenient_(lenient) {}
+    : sink_(sink), order_(dialect), dialect_(dialect), lenient_(lenient) {}
 
 void Session::feed(Bytes frames) {
   if (stopped_) return;
