@@ -226,7 +226,6 @@ def test_a_diagnosis_is_printed_again_from_its_recording(tmp_path: Path) -> None
     assert again["sentence"].split() == said.split()[: len(again["sentence"].split())]
 
 
-@pytest.mark.side_by_side
 def test_a_stage_of_an_unknown_component_is_forecast_by_a_model_alike_in_text_json_and_page(
     tmp_path: Path,
 ) -> None:

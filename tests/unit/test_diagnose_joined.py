@@ -165,6 +165,8 @@ def test_a_lack_of_cpus_that_no_thread_felt_is_not_told() -> None:
     told = joined(cpu, unsure)
     assert (told.verdict, told.trustworthy) == (Verdict.UNKNOWN, False)
     assert "without one 5.0 % of the time" in told.sentence
+    half = replace(unsure, progress={"book: run": 0.45, "book: runnable": 0.55})
+    assert joined(cpu, half).verdict == Verdict.CPU
 
 
 def test_a_lack_of_cpus_that_does_not_limit_by_the_threads_is_left_to_these() -> None:

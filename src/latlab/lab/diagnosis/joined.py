@@ -7,6 +7,7 @@ it stays, unless its threads mostly wait for others.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from latlab.lab.diagnosis.interpreter_lock import by_interpreter_lock, takes_no_cpu, withheld
@@ -36,6 +37,7 @@ _SHORT = frozenset((Verdict.CPU, Verdict.SCHEDULER))
 _WAITING = 0.6  # of its threads' time: then it does not have work and room for most of it
 _MORE_WORK = 1.5  # times as much of the time
 _KEPT = 0.25  # of the time, a thread without a CPU: then it may not stand still by itself
+_MOSTLY_WITHOUT = 0.5  # of the progress, without a CPU
 _RUNNABLE = 0.15  # of the progress: less is no lack of CPUs
 
 
@@ -69,7 +71,9 @@ def joined(
         sentence = said(RunFinding.ITS_LOCK, sentence=answer.sentence, **lock_of)
         answer = replace(answer, sentence=sentence)
     waits = sum(part for what, part in threads.progress.items() if what.endswith(": runnable"))
-    short = limit.kind is LimitKind.CPU and waits >= _RUNNABLE
+    # Whose CPU it was that they lacked may be unknown to the threads: that they did agrees all the same.
+    least = {LimitKind.CPU: _RUNNABLE, LimitKind.UNKNOWN: _MOSTLY_WITHOUT}.get(limit.kind, math.inf)
+    short = waits >= least
     if answer.verdict in _SHORT and threads.progress and not short:
         answer = withheld(answer, said(RunDoubt.NOT_SHORT, waits=waits))
     if answer.verdict == Verdict.STOPPED and role is not None and role.runnable >= _KEPT:
