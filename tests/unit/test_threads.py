@@ -165,6 +165,15 @@ def test_who_holds_a_file_s_lock_in_the_kernel_limits_and_not_the_disk() -> None
     assert (limit.kind, limit.name) == (LimitKind.THREAD, "scribe")
 
 
+def test_threads_that_keep_a_file_from_each_other_while_they_write_to_memory_are_no_disk() -> None:
+    made = Made()
+    one, other = made.thread("scribe"), made.thread("scribe")
+    made.in_turn(one, other, 5, on=Wait.DISK)
+    for thread in (one, other):
+        made.stack(thread, "__pwrite64", "scribe", times=50)
+    assert found_in(made).limit.kind is not LimitKind.DISK
+
+
 @pytest.mark.parametrize(("source", "kind"), [(Source.DISK, LimitKind.DISK), (Source.TIMER, LimitKind.TIMER)])
 def test_what_is_asked_of_io_uring_is_told_by_what_ended_the_wait(source: Source, kind: LimitKind) -> None:
     made = Made()

@@ -193,6 +193,9 @@ def crowded(facts: Facts) -> bool | None:
 
 
 def _moves(facts: Facts, role: Role) -> bool:
+    # Who waits for a file's lock in the kernel, which another thread of the program holds, waits for no disk.
+    if facts.blame.share(Cause.DISK, role.threads).sum() <= 0:
+        return False
     waited = sum(facts.times[one].blocked.get("disk", 0) for one in role.threads)
     return waited > _MOVES * (waited + sum(facts.times[one].running for one in role.threads))
 

@@ -26,6 +26,7 @@ _ALWAYS = 0.85  # of the time: so long one at a time is in a part of what the fu
 _HELD = 0.5  # of the time: a lock that is held for less leaves room
 ONE_AT_A_TIME = 1.08  # CPUs: what a lock guards runs on one at a time, but for what the samples miss
 _TURNS_HZ = 10  # of a thread that is used
+_RUNS = 0.1  # of the time, of one that is used though it hardly ever stops
 _ONE_AND_ITS_MONITOR = 2
 _OFTEN = 0.05  # of the samples, of each that takes turns
 _PARTS = 4  # of the time, in each of which it has its turn
@@ -172,9 +173,10 @@ def _on_several(schedule: Schedule, threads: Array) -> bool:
     pids = {schedule.threads[one].pid for one in np.unique(threads).tolist()}
     own = [number for number, one in enumerate(schedule.threads) if one.pid in pids]
     rows = schedule.intervals
-    ran = rows["thread"][(rows["state"] == State.RUNNING) & np.isin(rows["thread"], own)]
-    often = np.bincount(ran) >= max(_LEAST_TURNS, _TURNS_HZ * schedule.seconds)
-    return int(often.sum()) > _ONE_AND_ITS_MONITOR
+    rows = rows[(rows["state"] == State.RUNNING) & np.isin(rows["thread"], own)]
+    often = np.bincount(rows["thread"]) >= max(_LEAST_TURNS, _TURNS_HZ * schedule.seconds)
+    ran = np.bincount(rows["thread"], rows["end"] - rows["begin"]) >= _RUNS * 1e9 * schedule.seconds
+    return int((often | ran).sum()) > _ONE_AND_ITS_MONITOR
 
 
 def _busiest_part(schedule: Schedule, function: str, mine: Array) -> Array:
