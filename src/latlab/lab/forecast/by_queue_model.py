@@ -126,7 +126,7 @@ def modelled(
     sentence = _sentence(stage, points, knee, after, _condition(untold))
     made = replace(
         _told(stage, float(np.mean(services)), points, sentence),
-        kind=_kind(found.component_class, knee, after),
+        kind=_kind(found.component_class, knee),
         knee=knee,
         takes_over=after,
     )
@@ -255,14 +255,11 @@ def _gains_behind(knee: float, points: Mapping[float, ForecastPoint]) -> bool:
     return there is not None and end is not None and end.value > _FURTHER * there.value
 
 
-def _kind(
-    found: str, knee: Interval | None, after: str | None
-) -> Literal["total", "limited", "none", "open"]:
-    if found == "total":
-        return "total"
-    if found == "limited" and knee is None and after is None:
-        return "open"
-    return "limited" if knee is not None else "none"
+def _kind(found: str, knee: Interval | None) -> Literal["total", "limited", "none"]:
+    """A knee that was none leaves a gain by every speed-up."""
+    if found == "none":
+        return "none"
+    return "limited" if knee is not None else "total"
 
 
 def _withheld(why: ModelDoubt, **numbers: object) -> NotTrustworthyError:
