@@ -68,7 +68,7 @@ def with_time(table: pa.Table, day: date | None, rows: int | None = None) -> pa.
     """A column `time` before the others, in New York, where a date is known.
 
     Args:
-        rows: so many at the beginning are of that day, and of the others the time is not known; None: all.
+        rows: how many of the first are of that day; the time of the others is not known. None: all.
     """
     if day is None or "ts_ns" not in table.column_names:
         return table

@@ -24,7 +24,7 @@ _SHORTEST_NS = 30_000_000  # the scheduler's own counts of a running thread are 
 _OTHERS_SHORTEST_NS = 100_000_000  # the machine's counts come in steps of 10 ms
 # Others took so much of one CPU at least, and we waited for CPUs for so much of the run or of the latency.
 _TAKEN, _HARM = 0.2, 0.1
-# ... or for less of the run, where the same share of the messages took so many times the median.
+# ... or for less of the run, where the same share of the messages took this multiple of the median.
 _TOUCHED, _LATE = 0.02, 3.0
 _CROWDED = 0.5  # of the whole machine, used by others: no figure is our own
 _THROTTLED = 0.01  # of the run

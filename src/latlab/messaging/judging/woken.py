@@ -28,7 +28,7 @@ def step_of(wakes: int, seconds: float) -> float | None:
 
 
 def at_random(send: Callable[[], object], step_s: float) -> list[float]:
-    """Send so many messages, two or three steps apart at random; when each was."""
+    """Send a series of messages, two or three steps apart at random; the time of each."""
     uneven, times = random.Random(1), []
     for _ in range(SENT):
         time.sleep(step_s * (2 + uneven.random()))
