@@ -44,12 +44,9 @@ struct Row {
   std::int64_t end_ns;
 };
 
-struct Kept {
-  std::int64_t busy_ns = 0;
-  std::int64_t blocked_ns = 0;
+// A run of the command.
+struct Kept : Row {
   int code = 0;
-  std::int64_t begin_ns = 0;
-  std::int64_t end_ns = 0;
 };
 
 constexpr int kNotFound = 127;
@@ -167,7 +164,8 @@ Kept run_original(const std::string& program, char** argv, const std::string& ba
     execv(program.c_str(), argv);
     _exit(kNotFound);
   }
-  Kept kept{.code = kNotFound};
+  Kept kept{};
+  kept.code = kNotFound;
   int status = 0;
   rusage usage{};
   siginfo_t left{};
@@ -189,7 +187,7 @@ int measure(const engine::Entry& entry, const std::string& program, char** argv,
   const Kept kept = run_original(program, argv, base);
   std::ofstream(base + ".meta") << kept.busy_ns << ' ' << kept.blocked_ns << ' ' << kept.code << '\n';
   const int rows = open((entry.state + ".rows").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  const Row row{kept.busy_ns, kept.blocked_ns, kept.begin_ns, kept.end_ns};
+  const Row& row = kept;
   const bool written = rows >= 0 && write(rows, &row, sizeof row) == static_cast<ssize_t>(sizeof row);
   put_out(base + ".out", STDOUT_FILENO);
   put_out(base + ".err", STDERR_FILENO);
@@ -197,7 +195,7 @@ int measure(const engine::Entry& entry, const std::string& program, char** argv,
 }
 
 int stub(const engine::Entry& entry, const std::string& base) {
-  Kept kept;
+  Kept kept{};
   std::ifstream(base + ".meta") >> kept.busy_ns >> kept.blocked_ns >> kept.code;
   if (!fs::exists(base + ".meta")) {
     std::cerr << "latlab: a call with these arguments was not recorded (" << base << ")\n";

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstddef>
 #include <exception>
+#include <map>
+#include <mutex>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -78,10 +80,35 @@ inline void* open_library(const std::string& path) {
   return handle;
 }
 
-template <class Function>
-void load(void* library, const char* name, Function& into) {
-  into = reinterpret_cast<Function>(dlsym(library, name));
-  if (into == nullptr) throw std::invalid_argument(std::string("the library has no ") + name);
+// What a library's functions are found by: `int (*member)(int) = symbol("its_name");`.
+class Symbols {
+ protected:
+  struct Symbol {
+    void* address;
+    template <class Function>
+    operator Function*() const noexcept {
+      return reinterpret_cast<Function*>(address);
+    }
+  };
+
+  explicit Symbols(const std::string& path) : handle_(open_library(path)) {}
+  Symbol symbol(const char* name) const {
+    if (!has(name)) throw std::invalid_argument(std::string("the library has no ") + name);
+    return {dlsym(handle_, name)};
+  }
+  bool has(const char* name) const noexcept { return dlsym(handle_, name) != nullptr; }
+
+ private:
+  void* handle_;
+};
+
+// The library at a path, which is opened once.
+template <class Library>
+const Library& library_of(const std::string& path) {
+  static std::mutex mutex;
+  static std::map<std::string, Library> loaded;
+  const std::scoped_lock lock(mutex);
+  return loaded.try_emplace(path, path).first->second;
 }
 
 }  // namespace latlab::plugins

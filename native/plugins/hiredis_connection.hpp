@@ -55,7 +55,7 @@ class Connection {
  public:
   // Throws std::system_error where the server can't be reached or doesn't let us in, std::invalid_argument
   // without hiredis.
-  explicit Connection(const Server& server) : lib_(Library::of(server.library)) {
+  explicit Connection(const Server& server) : lib_(plugins::library_of<Library>(server.library)) {
     context_ = lib_.connect(server.host.c_str(), static_cast<int>(server.port), kPatience);
     if (context_ == nullptr) throw std::system_error(ENOMEM, std::generic_category());
     try {

@@ -7,8 +7,6 @@
 
 #include <dlfcn.h>
 #include <cstddef>
-#include <map>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 
@@ -71,16 +69,10 @@ struct Context {
   int* flags;
 };
 
-class Library {
+class Library : plugins::Symbols {
  public:
   // Throws std::invalid_argument where there is none at `path` (a name that the linker knows is one, too).
-  static const Library& of(const std::string& path) {
-    static std::mutex mutex;
-    static std::map<std::string, Library> loaded;
-    const std::scoped_lock lock(mutex);
-    if (const auto found = loaded.find(path); found != loaded.end()) return found->second;
-    return loaded.emplace(path, Library(path)).first->second;
-  }
+  explicit Library(const std::string& path) : Symbols(path) {}
 
   Reply reply(const void* of) const noexcept {
     if (since_1_) return view(*static_cast<const NewReply*>(of));
@@ -91,35 +83,22 @@ class Library {
     return view(*static_cast<OldContext*>(of));
   }
 
-  void* (*connect)(const char* host, int port, timeval timeout) = nullptr;
-  int (*set_timeout)(void* context, timeval timeout) = nullptr;
-  void (*free)(void* context) = nullptr;
-  void* (*command)(void* context, int words, const char** word, const std::size_t* length) = nullptr;
-  int (*format)(char** into, int words, const char** word, const std::size_t* length) = nullptr;
-  void (*free_formatted)(char* formatted) = nullptr;
-  int (*append)(void* context, const char* formatted, std::size_t length) = nullptr;
-  int (*write)(void* context, int* done) = nullptr;
-  int (*read)(void* context) = nullptr;
-  int (*next_reply)(void* context, void** reply) = nullptr;
-  void (*free_reply)(void* reply) = nullptr;
+  void* (*connect)(const char* host, int port, timeval timeout) = symbol("redisConnectWithTimeout");
+  int (*set_timeout)(void* context, timeval timeout) = symbol("redisSetTimeout");
+  void (*free)(void* context) = symbol("redisFree");
+  void* (*command)(void* context, int words, const char** word,
+                   const std::size_t* length) = symbol("redisCommandArgv");
+  int (*format)(char** into, int words, const char** word,
+                const std::size_t* length) = symbol("redisFormatCommandArgv");
+  void (*free_formatted)(char* formatted) = symbol("redisFreeCommand");
+  int (*append)(void* context, const char* formatted,
+                std::size_t length) = symbol("redisAppendFormattedCommand");
+  int (*write)(void* context, int* done) = symbol("redisBufferWrite");
+  int (*read)(void* context) = symbol("redisBufferRead");
+  int (*next_reply)(void* context, void** reply) = symbol("redisGetReplyFromReader");
+  void (*free_reply)(void* reply) = symbol("freeReplyObject");
 
  private:
-  explicit Library(const std::string& path) {
-    using plugins::load;
-    void* handle = plugins::open_library(path);
-    load(handle, "redisConnectWithTimeout", connect);
-    load(handle, "redisSetTimeout", set_timeout);
-    load(handle, "redisFree", free);
-    load(handle, "redisCommandArgv", command);
-    load(handle, "redisFormatCommandArgv", format);
-    load(handle, "redisFreeCommand", free_formatted);
-    load(handle, "redisAppendFormattedCommand", append);
-    load(handle, "redisBufferWrite", write);
-    load(handle, "redisBufferRead", read);
-    load(handle, "redisGetReplyFromReader", next_reply);
-    load(handle, "freeReplyObject", free_reply);
-    since_1_ = dlsym(handle, "redisConnectWithOptions") != nullptr;
-  }
   template <class R>
   static Reply view(const R& r) noexcept {
     return {r.type, r.str, r.len, r.element, r.elements};
@@ -129,7 +108,7 @@ class Library {
     return {c.err, c.fd, &c.flags};
   }
 
-  bool since_1_ = false;
+  bool since_1_ = has("redisConnectWithOptions");
 };
 
 }  // namespace latlab::hiredis

@@ -52,7 +52,7 @@ Options options_of(const char* text) {
 
 class Connection {
  public:
-  explicit Connection(const Options& options) : lib_(Library::of(options.library)) {
+  explicit Connection(const Options& options) : lib_(latlab::plugins::library_of<Library>(options.library)) {
     void* wanted = nullptr;
     if (const int status = lib_.options_create(&wanted); status != nats::kOk) fail(status);
     const bool v6 = options.host.find(':') != std::string::npos;

@@ -6,8 +6,6 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <map>
-#include <mutex>
 #include <string>
 
 #include "end.hpp"
@@ -36,62 +34,33 @@ inline int errno_of(int status) noexcept {
   }
 }
 
-class Library {
+class Library : plugins::Symbols {
  public:
-  static const Library& of(const std::string& path) {
-    static std::mutex mutex;
-    static std::map<std::string, Library> loaded;
-    const std::scoped_lock lock(mutex);
-    if (const auto found = loaded.find(path); found != loaded.end()) return found->second;
-    return loaded.emplace(path, Library(path)).first->second;
-  }
+  explicit Library(const std::string& path) : Symbols(path) {}
 
-  int (*options_create)(void** options) = nullptr;
-  void (*options_destroy)(void* options) = nullptr;
-  int (*set_url)(void* options, const char* url) = nullptr;
-  int (*set_user)(void* options, const char* user, const char* password) = nullptr;
-  int (*set_token)(void* options, const char* token) = nullptr;
-  int (*set_reconnect)(void* options, bool allow) = nullptr;
-  int (*set_timeout)(void* options, std::int64_t ms) = nullptr;
-  int (*set_write_deadline)(void* options, std::int64_t ms) = nullptr;
-  int (*set_asap)(void* options, bool asap) = nullptr;
-  int (*connect)(void** connection, void* options) = nullptr;
-  void (*destroy)(void* connection) = nullptr;
-  int (*flush)(void* connection, std::int64_t ms) = nullptr;
-  int (*publish)(void* connection, const char* subject, const void* data, int length) = nullptr;
-  int (*subscribe)(void** subscription, void* connection, const char* subject) = nullptr;
-  int (*set_limits)(void* subscription, int messages, int bytes) = nullptr;
-  int (*next)(void** message, void* subscription, std::int64_t ms) = nullptr;
-  void (*unsubscribe)(void* subscription) = nullptr;
-  const char* (*data)(const void* message) = nullptr;
-  int (*length)(const void* message) = nullptr;
-  void (*free_message)(void* message) = nullptr;
-
- private:
-  explicit Library(const std::string& path) {
-    using plugins::load;
-    void* handle = plugins::open_library(path);
-    load(handle, "natsOptions_Create", options_create);
-    load(handle, "natsOptions_Destroy", options_destroy);
-    load(handle, "natsOptions_SetURL", set_url);
-    load(handle, "natsOptions_SetUserInfo", set_user);
-    load(handle, "natsOptions_SetToken", set_token);
-    load(handle, "natsOptions_SetAllowReconnect", set_reconnect);
-    load(handle, "natsOptions_SetTimeout", set_timeout);
-    load(handle, "natsOptions_SetWriteDeadline", set_write_deadline);
-    load(handle, "natsOptions_SetSendAsap", set_asap);
-    load(handle, "natsConnection_Connect", connect);
-    load(handle, "natsConnection_Destroy", destroy);
-    load(handle, "natsConnection_FlushTimeout", flush);
-    load(handle, "natsConnection_Publish", publish);
-    load(handle, "natsConnection_SubscribeSync", subscribe);
-    load(handle, "natsSubscription_SetPendingLimits", set_limits);
-    load(handle, "natsSubscription_NextMsg", next);
-    load(handle, "natsSubscription_Destroy", unsubscribe);
-    load(handle, "natsMsg_GetData", data);
-    load(handle, "natsMsg_GetDataLength", length);
-    load(handle, "natsMsg_Destroy", free_message);
-  }
+  int (*options_create)(void** options) = symbol("natsOptions_Create");
+  void (*options_destroy)(void* options) = symbol("natsOptions_Destroy");
+  int (*set_url)(void* options, const char* url) = symbol("natsOptions_SetURL");
+  int (*set_user)(void* options, const char* user, const char* password) = symbol("natsOptions_SetUserInfo");
+  int (*set_token)(void* options, const char* token) = symbol("natsOptions_SetToken");
+  int (*set_reconnect)(void* options, bool allow) = symbol("natsOptions_SetAllowReconnect");
+  int (*set_timeout)(void* options, std::int64_t ms) = symbol("natsOptions_SetTimeout");
+  int (*set_write_deadline)(void* options, std::int64_t ms) = symbol("natsOptions_SetWriteDeadline");
+  int (*set_asap)(void* options, bool asap) = symbol("natsOptions_SetSendAsap");
+  int (*connect)(void** connection, void* options) = symbol("natsConnection_Connect");
+  void (*destroy)(void* connection) = symbol("natsConnection_Destroy");
+  int (*flush)(void* connection, std::int64_t ms) = symbol("natsConnection_FlushTimeout");
+  int (*publish)(void* connection, const char* subject, const void* data,
+                 int length) = symbol("natsConnection_Publish");
+  int (*subscribe)(void** subscription, void* connection,
+                   const char* subject) = symbol("natsConnection_SubscribeSync");
+  int (*set_limits)(void* subscription, int messages,
+                    int bytes) = symbol("natsSubscription_SetPendingLimits");
+  int (*next)(void** message, void* subscription, std::int64_t ms) = symbol("natsSubscription_NextMsg");
+  void (*unsubscribe)(void* subscription) = symbol("natsSubscription_Destroy");
+  const char* (*data)(const void* message) = symbol("natsMsg_GetData");
+  int (*length)(const void* message) = symbol("natsMsg_GetDataLength");
+  void (*free_message)(void* message) = symbol("natsMsg_Destroy");
 };
 
 }  // namespace latlab::nats

@@ -91,7 +91,8 @@ int errno_of(const Reply& reply) noexcept {
 
 class Connection {
  public:
-  explicit Connection(const Options& options) : lib_(Library::of(options.library)), it_(lib_.create()) {
+  explicit Connection(const Options& options)
+      : lib_(latlab::plugins::library_of<Library>(options.library)), it_(lib_.create()) {
     if (it_ == nullptr) throw std::bad_alloc();
     try {
       void* socket = lib_.tcp_socket(it_);

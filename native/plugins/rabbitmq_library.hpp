@@ -7,8 +7,6 @@
 #include <sys/time.h>
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -105,74 +103,43 @@ inline Bytes bytes_of(std::string_view text) noexcept {
   return {text.size(), const_cast<char*>(text.data())};  // the library does not write there
 }
 
-class Library {
+class Library : plugins::Symbols {
  public:
-  static const Library& of(const std::string& path) {
-    static std::mutex mutex;
-    static std::map<std::string, Library> loaded;
-    const std::scoped_lock lock(mutex);
-    if (const auto found = loaded.find(path); found != loaded.end()) return found->second;
-    return loaded.emplace(path, Library(path)).first->second;
-  }
+  explicit Library(const std::string& path) : Symbols(path) {}
 
-  void* (*create)() = nullptr;
-  int (*destroy)(void* connection) = nullptr;
-  Reply (*close)(void* connection, int code) = nullptr;
-  void* (*tcp_socket)(void* connection) = nullptr;
-  int (*open)(void* socket, const char* host, int port, const timeval* timeout) = nullptr;
-  int (*descriptor)(void* connection) = nullptr;
+  void* (*create)() = symbol("amqp_new_connection");
+  int (*destroy)(void* connection) = symbol("amqp_destroy_connection");
+  Reply (*close)(void* connection, int code) = symbol("amqp_connection_close");
+  void* (*tcp_socket)(void* connection) = symbol("amqp_tcp_socket_new");
+  int (*open)(void* socket, const char* host, int port,
+              const timeval* timeout) = symbol("amqp_socket_open_noblock");
+  int (*descriptor)(void* connection) = symbol("amqp_get_sockfd");
   Reply (*login)(void* connection, const char* vhost, int channels, int frame, int heartbeat, int method,
-                 ...) = nullptr;
-  int (*rpc_timeout)(void* connection, const timeval* timeout) = nullptr;
-  Reply (*reply)(void* connection) = nullptr;
-  void* (*channel_open)(void* connection, std::uint16_t channel) = nullptr;
-  void* (*confirm_select)(void* connection, std::uint16_t channel) = nullptr;
+                 ...) = symbol("amqp_login");
+  int (*rpc_timeout)(void* connection, const timeval* timeout) = symbol("amqp_set_rpc_timeout");
+  Reply (*reply)(void* connection) = symbol("amqp_get_rpc_reply");
+  void* (*channel_open)(void* connection, std::uint16_t channel) = symbol("amqp_channel_open");
+  void* (*confirm_select)(void* connection, std::uint16_t channel) = symbol("amqp_confirm_select");
   void* (*qos)(void* connection, std::uint16_t channel, std::uint32_t size, std::uint16_t count,
-               int global) = nullptr;
+               int global) = symbol("amqp_basic_qos");
   void* (*queue_declare)(void* connection, std::uint16_t channel, Bytes queue, int passive, int durable,
-                         int exclusive, int auto_delete, Table arguments) = nullptr;
+                         int exclusive, int auto_delete, Table arguments) = symbol("amqp_queue_declare");
   void* (*queue_delete)(void* connection, std::uint16_t channel, Bytes queue, int if_unused,
-                        int if_empty) = nullptr;
+                        int if_empty) = symbol("amqp_queue_delete");
   void* (*consume)(void* connection, std::uint16_t channel, Bytes queue, Bytes tag, int no_local, int no_ack,
-                   int exclusive, Table arguments) = nullptr;
-  Reply (*next)(void* connection, Envelope* into, const timeval* timeout, int flags) = nullptr;
-  void (*free_envelope)(Envelope* envelope) = nullptr;
-  int (*ack)(void* connection, std::uint16_t channel, std::uint64_t tag, int multiple) = nullptr;
+                   int exclusive, Table arguments) = symbol("amqp_basic_consume");
+  Reply (*next)(void* connection, Envelope* into, const timeval* timeout,
+                int flags) = symbol("amqp_consume_message");
+  void (*free_envelope)(Envelope* envelope) = symbol("amqp_destroy_envelope");
+  int (*ack)(void* connection, std::uint16_t channel, std::uint64_t tag,
+             int multiple) = symbol("amqp_basic_ack");
   int (*publish)(void* connection, std::uint16_t channel, Bytes exchange, Bytes key, int mandatory,
-                 int immediate, const Properties* properties, Bytes body) = nullptr;
-  int (*wait_frame)(void* connection, Frame* into, const timeval* timeout) = nullptr;
-  int (*enqueued)(void* connection) = nullptr;
-  int (*buffered)(void* connection) = nullptr;
-  void (*release)(void* connection) = nullptr;
-
- private:
-  explicit Library(const std::string& path) {
-    using plugins::load;
-    void* handle = plugins::open_library(path);
-    load(handle, "amqp_new_connection", create);
-    load(handle, "amqp_destroy_connection", destroy);
-    load(handle, "amqp_connection_close", close);
-    load(handle, "amqp_tcp_socket_new", tcp_socket);
-    load(handle, "amqp_socket_open_noblock", open);
-    load(handle, "amqp_get_sockfd", descriptor);
-    load(handle, "amqp_login", login);
-    load(handle, "amqp_set_rpc_timeout", rpc_timeout);
-    load(handle, "amqp_get_rpc_reply", reply);
-    load(handle, "amqp_channel_open", channel_open);
-    load(handle, "amqp_confirm_select", confirm_select);
-    load(handle, "amqp_basic_qos", qos);
-    load(handle, "amqp_queue_declare", queue_declare);
-    load(handle, "amqp_queue_delete", queue_delete);
-    load(handle, "amqp_basic_consume", consume);
-    load(handle, "amqp_consume_message", next);
-    load(handle, "amqp_destroy_envelope", free_envelope);
-    load(handle, "amqp_basic_ack", ack);
-    load(handle, "amqp_basic_publish", publish);
-    load(handle, "amqp_simple_wait_frame_noblock", wait_frame);
-    load(handle, "amqp_frames_enqueued", enqueued);
-    load(handle, "amqp_data_in_buffer", buffered);
-    load(handle, "amqp_maybe_release_buffers", release);
-  }
+                 int immediate, const Properties* properties, Bytes body) = symbol("amqp_basic_publish");
+  int (*wait_frame)(void* connection, Frame* into,
+                    const timeval* timeout) = symbol("amqp_simple_wait_frame_noblock");
+  int (*enqueued)(void* connection) = symbol("amqp_frames_enqueued");
+  int (*buffered)(void* connection) = symbol("amqp_data_in_buffer");
+  void (*release)(void* connection) = symbol("amqp_maybe_release_buffers");
 };
 
 }  // namespace latlab::rabbitmq

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.files import started
 
 latlab = partial(started.latlab, "messaging")
@@ -50,7 +51,23 @@ def signalled(
         child = child_of(process.pid, word)
         time.sleep(after_s)
         os.kill(child, sent)
-        out, err = process.communicate(timeout=40)
+        out, err = process.communicate(timeout=100)
     finally:
         process.kill()
     return child, subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+# How the server that both ends talk to may go: the signal, and what a run then says.
+server_goes = pytest.mark.parametrize(
+    ("number", "said"), [(signal.SIGKILL, "the broker was killed"), (signal.SIGSTOP, "the broker is stopped")]
+)
+
+
+def partial_without(server: str, transport: str, number: signal.Signals, said: str) -> None:
+    """That a run whose server is sent a signal ends as partial, says why, and leaves no server behind."""
+    run_of = ("--transport", transport, "--rate", "500", "--timeout", "1")
+    child, done = signalled(server, number, *run_of, after_s=2)  # both ends connect first
+    assert (done.returncode, json.loads(done.stdout)["partial"]) == (1, True)
+    assert said in done.stderr
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)

@@ -138,46 +138,60 @@ def test_a_planted_time_that_is_no_number_is_a_usage_error() -> None:
     )
 
 
+WIDE = """[replay]
+delay_ns = 100_000
+[stages.book]
+count = 3
+workers = 2
+[stages.strategy]
+count = 4
+per_book = 2
+wait = "hybrid"
+[threads.front]
+runs = ["decoder", "market"]
+[queues]
+routed = { kind = "mpmc" }
+updates = { kind = "unbounded" }
+"""
+
+
 @pytest.mark.side_by_side
 def test_worker_pools_shared_threads_and_fan_out_lose_nothing(tmp_path: Path) -> None:
     layout = tmp_path / "wide.toml"
-    layout.write_text(
-        "[replay]\ndelay_ns = 100_000\n[stages.book]\ncount = 3\nworkers = 2\n"
-        '[stages.strategy]\ncount = 4\nper_book = 2\nwait = "hybrid"\n'
-        '[threads.front]\nruns = ["decoder", "market"]\n[queues]\nrouted = { kind = "mpmc" }\n'
-        'updates = { kind = "unbounded" }\n'
-    )
+    layout.write_text(WIDE)
     diagnosis = json.loads(demo("--layout", str(layout), "--json", "-o", str(tmp_path / "run")).stdout)
     lost = [q["name"] for q in diagnosis["queues"] if q["in"] != q["out"] and q["kind"] != "pool"]
     assert (lost, sum(q["drops"] for q in diagnosis["queues"])) == ([], 0)
+
+
+def signalled(seconds: int, sent: signal.Signals, run: Path) -> tuple[int, str, str]:
+    """A demonstration whose trading process is sent a signal: how it ends, and what it says."""
+    running = subprocess.Popen(
+        [sys.executable, "-m", "latlab", "demo", "--seconds", str(seconds), "--json", "-o", str(run)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stderr is not None
+    try:
+        while "observing" not in (line := running.stderr.readline()):
+            assert line
+        time.sleep(1.5)
+        children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+        of = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
+        os.kill(next(int(pid) for pid in children if b"execution" not in of[pid]), sent)
+        output, errors = running.communicate(timeout=100)
+    finally:
+        running.kill()
+    return running.returncode, output, errors
 
 
 @pytest.mark.side_by_side
 def test_a_pipeline_process_that_is_killed_is_reported_as_dead_with_what_it_had_counted(
     tmp_path: Path,
 ) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "latlab",
-        "demo",
-        "--seconds",
-        "20",
-        "--json",
-        "-o",
-        str(tmp_path / "run"),
-    ]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert running.stderr is not None
-    for line in running.stderr:
-        if "observing" in line:
-            break
-    time.sleep(1.5)
-    children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
-    trading = next(pid for pid in children if b"execution" not in Path(f"/proc/{pid}/cmdline").read_bytes())
-    os.kill(int(trading), signal.SIGKILL)
-    output, errors = running.communicate(timeout=60)
-    assert running.returncode == 3, errors
+    code, output, errors = signalled(20, signal.SIGKILL, tmp_path / "run")
+    assert code == 3, errors
     diagnosis = json.loads(output)
     assert any("trading process died by SIGKILL" in reason for reason in diagnosis["distrust"])
     assert sum(queue["in"] for queue in diagnosis["queues"]) > 0
@@ -185,23 +199,8 @@ def test_a_pipeline_process_that_is_killed_is_reported_as_dead_with_what_it_had_
 
 @pytest.mark.side_by_side
 def test_a_pipeline_process_that_is_told_to_end_ends_and_what_it_did_is_told(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "latlab", "demo", "--seconds", "3000", "--json"]
-    running = subprocess.Popen(
-        [*command, "-o", str(tmp_path / "run")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert running.stderr is not None
-    for line in running.stderr:
-        if "observing" in line:
-            break
-    time.sleep(1.5)
-    children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
-    trading = next(pid for pid in children if b"execution" not in Path(f"/proc/{pid}/cmdline").read_bytes())
-    os.kill(int(trading), signal.SIGTERM)
-    try:
-        output, errors = running.communicate(timeout=600)
-    finally:
-        running.kill()
-    assert running.returncode in (0, 3), errors
+    code, output, errors = signalled(3000, signal.SIGTERM, tmp_path / "run")
+    assert code in (0, 3), errors
     diagnosis = json.loads(output)
     assert [reason for reason in diagnosis["distrust"] if "died" in reason] == []
     assert diagnosis["events"] > 0

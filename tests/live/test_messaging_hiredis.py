@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.files.messaging_runs import partial_without, server_goes
 
 from latlab.errors import UnavailableError
 from latlab.messaging import analyse, conform, every_transport, measure, missing
@@ -107,30 +102,8 @@ def test_no_key_is_left_in_a_server() -> None:
 
 
 @pytest.mark.side_by_side
-@pytest.mark.parametrize(
-    ("number", "said"), [(signal.SIGKILL, "the broker was killed"), (signal.SIGSTOP, "the broker is stopped")]
-)
+@server_goes
 def test_a_server_that_ends_or_stands_still_ends_the_run_as_partial(
     number: signal.Signals, said: str
 ) -> None:
-    command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", "hiredis-list"]
-    command += ["--messages", "100k", "--rate", "500", "--json", "--timeout", "1"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        child, until = 0, time.monotonic() + 20
-        while not child and time.monotonic() < until:
-            for task in Path(f"/proc/{process.pid}/task").iterdir():
-                with contextlib.suppress(OSError):  # others come and go
-                    for word in (task / "children").read_text().split():
-                        if Path(f"/proc/{word}/comm").read_text().strip() == "redis-server":
-                            child = int(word)
-            time.sleep(0.05)
-        time.sleep(2)  # both ends connect first
-        os.kill(child, number)
-        out, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert (process.returncode, json.loads(out)["partial"]) == (1, True)
-    assert said in err
-    with pytest.raises(ProcessLookupError):
-        os.kill(child, 0)
+    partial_without("redis-server", "hiredis-list", number, said)

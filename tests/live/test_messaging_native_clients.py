@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
+from tests.files.messaging_runs import partial_without, server_goes
 
 from latlab.errors import UnavailableError
 from latlab.messaging import analyse, conform, every_transport, measure, missing
 from latlab.messaging.products.broker_processes import started
-from latlab.messaging.running.processes import Child, descendants, free_port, wait_for_port
+from latlab.messaging.running.processes import Child, free_port, wait_for_port
 from latlab.messaging.running.ways import clients
 from latlab.model.messaging.results import Settings
 
@@ -144,32 +139,9 @@ def test_no_queue_is_left_in_a_server(rabbitmq: str, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.side_by_side
-@pytest.mark.parametrize(
-    ("number", "said"), [(signal.SIGKILL, "the broker was killed"), (signal.SIGSTOP, "the broker is stopped")]
-)
+@server_goes
 def test_a_server_that_ends_or_stands_still_ends_the_run_as_partial(
     number: signal.Signals, said: str
 ) -> None:
     need("libnats")
-    command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", "libnats"]
-    command += ["--messages", "100k", "--rate", "500", "--json", "--timeout", "1"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        child, until = 0, time.monotonic() + 20
-        while not child and time.monotonic() < until:
-            for pid in descendants(process.pid):
-                try:
-                    name = Path(f"/proc/{pid}/comm").read_text().strip()
-                except OSError:
-                    continue
-                child = pid if name == "nats-server" else child
-            time.sleep(0.05)
-        time.sleep(2)  # both ends connect first
-        os.kill(child, number)
-        out, err = process.communicate(timeout=120)
-    finally:
-        process.kill()
-    assert (process.returncode, json.loads(out)["partial"]) == (1, True)
-    assert said in err
-    with pytest.raises(ProcessLookupError):
-        os.kill(child, 0)
+    partial_without("nats-server", "libnats", number, said)

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import ctypes.util
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
+from tests.files.plugin_headers import compiles
 
 from latlab.errors import UnavailableError, UsageError
 from latlab.messaging import check, every_transport, missing
 from latlab.messaging.running.ways import clients
 from latlab.model.messaging.results import Settings
-
-HEADER = Path("/usr/include/hiredis/hiredis.h")
-LAYOUTS = Path(__file__).parents[2] / "native" / "plugins"
 
 
 @pytest.fixture
@@ -102,9 +98,6 @@ def test_the_plug_in_is_told_everything_in_words_that_cannot_be_mistaken_for_oth
 
 
 def test_the_layouts_of_replies_and_connections_are_those_of_the_installed_header(tmp_path: Path) -> None:
-    compiler = shutil.which("g++") or shutil.which("c++")
-    if compiler is None or not HEADER.is_file():
-        pytest.skip("no C++ compiler or no hiredis.h here: apt install g++ libhiredis-dev")
     pairs: list[tuple[str, str, tuple[str, ...]]] = [
         ("Reply", "redisReply", ("type", "len", "str", "elements", "element"))
     ]
@@ -114,14 +107,9 @@ def test_the_layouts_of_replies_and_connections_are_those_of_the_installed_heade
         for ours, theirs, members in pairs
         for member in members
     ]
-    (tmp_path / "layout.cpp").write_text(
+    program = (
         "#include <cstddef>\n#include <hiredis/hiredis.h>\n#include <hiredis_library.hpp>\n"
         "#if HIREDIS_MAJOR >= 1\n#define AGE(x) New##x\n#else\n#define AGE(x) Old##x\n#endif\n"
         + "\n".join(re.sub(r"AGE(\w+)", r"AGE(\1)", check) for check in checks)
     )
-    done = subprocess.run(
-        [compiler, "-std=c++20", "-fsyntax-only", f"-I{LAYOUTS}", f"-I{LAYOUTS.parents[1] / 'include'}",
-         str(tmp_path / "layout.cpp")],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    compiles(program, "hiredis/hiredis.h", "libhiredis-dev", tmp_path)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import socket
 import struct
-import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
+from tests.files.plugin_headers import compiles
 
 from latlab.errors import UsageError
 from latlab.messaging import check, every_transport
@@ -22,7 +21,6 @@ from latlab.messaging.judging.looks import threads_of_library
 from latlab.messaging.running.ways import clients, greetings
 from latlab.model.messaging.results import Settings
 
-PLUGINS = Path(__file__).parents[2] / "native" / "plugins"
 LAYOUTS: list[tuple[str, str, str]] = [
     ("Bytes", "amqp_bytes_t", "len bytes"),
     ("Value", "amqp_field_value_t", "kind value"),
@@ -53,19 +51,6 @@ STATUSES = {
 }  # fmt: skip
 
 
-def compiles(program: str, header: str, folder: Path) -> None:
-    compiler = shutil.which("g++") or shutil.which("c++")
-    if compiler is None or not Path("/usr/include", header).is_file():
-        pytest.skip(f"no C++ compiler or no {header} here: apt install g++ librabbitmq-dev libnats-dev")
-    (folder / "same.cpp").write_text(program)
-    done = subprocess.run(
-        [compiler, "-std=c++20", "-fsyntax-only", f"-I{PLUGINS}", f"-I{PLUGINS.parents[1] / 'include'}",
-         str(folder / "same.cpp")],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-
-
 def test_what_is_declared_of_librabbitmq_is_what_the_installed_header_has(tmp_path: Path) -> None:
     ours = "latlab::rabbitmq::"
     checks = [
@@ -82,13 +67,13 @@ def test_what_is_declared_of_librabbitmq_is_what_the_installed_header_has(tmp_pa
         f"static_assert(static_cast<long>({t}) == static_cast<long>({ours}{n}));" for n, t in NUMBERS.items()
     ]
     includes = "#include <amqp.h>\n#include <amqp_framing.h>\n#include <rabbitmq_library.hpp>\n"
-    compiles(includes + "\n".join(checks), "amqp.h", tmp_path)
+    compiles(includes + "\n".join(checks), "amqp.h", "librabbitmq-dev", tmp_path)
 
 
 def test_the_statuses_of_nats_are_those_of_the_installed_header(tmp_path: Path) -> None:
     checks = [f"static_assert({t} == latlab::nats::{n});" for n, t in STATUSES.items()]
     includes = "#include <nats/nats.h>\n#include <nats_library.hpp>\n"
-    compiles(includes + "\n".join(checks), "nats/nats.h", tmp_path)
+    compiles(includes + "\n".join(checks), "nats/nats.h", "libnats-dev", tmp_path)
 
 
 @pytest.mark.parametrize(
