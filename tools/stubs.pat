@@ -42,7 +42,7 @@
             """Simulate the time of a call that began at a mark."""
 
         def latlab_set_looks(self, quiet: int, reaches: bool, /) -> None:
-            """A recording looks at calls after so many, where they reach something."""
+            """A recording looks at calls after the first `quiet`, where `reaches`."""
 
         def latlab_take(self, thread: int, reserved: int, /) -> tuple[bytes, int, int, int]:
             """What a thread kept and is not written: its bytes, values, the first one's number, the next number."""

@@ -161,7 +161,7 @@ bool call_unless_none(nb::handle what) {
   return result != nullptr;
 }
 
-// The costs of so many calls, set-up and tear-down left out.
+// The costs of this many calls, set-up and tear-down left out.
 std::vector<double> count(nb::callable run, std::uint64_t calls, nb::object set_up, nb::object tear_down) {
   const bool prepares = !set_up.is_none() || !tear_down.is_none();
   Call call(run, false);

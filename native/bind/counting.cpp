@@ -392,7 +392,7 @@ NB_MODULE(counting, m) {
       .def("busy", [](StageTimer& s) { s.enter(StageState::busy); })
       .def("blocked", [](StageTimer& s) { s.enter(StageState::blocked); })
       .def("count", &StageTimer::count, "events"_a = 1)
-      .def("add", &StageTimer::add, "ticks"_a, "It was busy for so long, and is not now.")
+      .def("add", &StageTimer::add, "ticks"_a, "It was busy for this time, and is not now.")
       .def("set_thread", &StageTimer::set_thread, "This thread runs it.");
 
   m.def("ticks", [] { return ticks(); }, "The counter that times are kept in.");

@@ -318,7 +318,7 @@ void bind_generator(nb::module_& m) {
             }
             return nb::bytes(buffer.data(), used);
           },
-          "size"_a, "At most so many bytes of whole BinaryFILE frames; empty when the day is over.")
+          "size"_a, "At most this many bytes of whole BinaryFILE frames; empty when the day is over.")
       .def_prop_ro("written", &market::Generator::written)
       .def_prop_ro("symbols", &market::Generator::symbols);
 }

@@ -343,7 +343,7 @@ PyMethodDef kMethods[] = {
     {"latlab_mark", get_mark, METH_NOARGS, "The counter at a call's entry, for spend()."},
     {"latlab_spend", spend, METH_O, "Simulate the time of a call that began at a mark."},
     {"latlab_set_looks", set_looks, METH_VARARGS,
-     "set_looks(quiet, reaches): a recording looks at calls after so many, where they reach something."},
+     "set_looks(quiet, reaches): a recording looks at calls after the first `quiet`, where `reaches`."},
     {"latlab_take", take, METH_VARARGS,
      "take(thread, reserved): what it kept and is not written: (bytes, values, first number, next number)."},
     {"latlab_harmless", get_harmless, METH_NOARGS, "Recorded calls that could change nothing."},

@@ -95,6 +95,19 @@ def test_the_docs_have_none_of_the_banned_turns() -> None:
     assert found == []
 
 
+def test_the_docstrings_of_results_have_no_this_many_without_a_this() -> None:
+    root = Path(latlab.__file__).parent
+    turn = next(turn for turn in BANNED if turn.startswith(r"\bso (many"))
+    found = [
+        f"{file.relative_to(root)}: {hit[0]!r} in {ast.get_docstring(node, clean=False)!r}"
+        for file in sorted((root / "model").rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)
+        and (hit := re.search(turn, ast.get_docstring(node, clean=False) or ""))
+    ]
+    assert found == []
+
+
 def test_the_ban_finds_what_it_bans() -> None:
     samples = [
         "'x' is no plan",

@@ -83,7 +83,7 @@ class Stage:
     def count(self, events: int = 1) -> None: ...
 
     def add(self, ticks: int) -> None:
-        """It was busy for so long, and is not now."""
+        """It was busy for this time, and is not now."""
 
     def set_thread(self) -> None:
         """This thread runs it."""

@@ -30,7 +30,7 @@ class Generator:
 
     def fill(self, size: int) -> bytes:
         """
-        At most so many bytes of whole BinaryFILE frames; empty when the day is over.
+        At most this many bytes of whole BinaryFILE frames; empty when the day is over.
         """
 
     @property

@@ -139,8 +139,8 @@ class Plan:
         pair_s: seconds that a pair takes.
         power: probability to find the smallest effect, which `pairs` is planned for.
         budget_pairs: pairs that the budget holds after the pilot; None where it has no end.
-        budget_effect: the smallest relative change that so many find with this power; None where they are
-            too few for any verdict.
+        budget_effect: the smallest relative change that these pairs find with this power; None where they
+            are too few for any verdict.
         why: sentences.
     """
 

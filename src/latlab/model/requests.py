@@ -189,8 +189,8 @@ class TailAnswer:
         kind, where: the part that makes most of the difference.
         extra_ns: by how much slow requests are longer than median ones, on average; share: this part's of it.
         slow, of_slow: the slow requests in which this part alone is most of the difference, and all of them.
-        median, of_median: likewise of the median ones.
-        p_value: that chance alone puts so many among the slow ones (Fisher's exact test, one-sided).
+        median, of_median: the same of the median ones.
+        p_value: that chance alone puts this many among the slow ones (Fisher's exact test, one-sided).
         candidates: the parts of the difference, the largest first, with their shares.
         behind: of the share, what they spent waiting for somebody who did this: the thread that reads or
             works, the holder of a lock.
@@ -269,7 +269,7 @@ class Requests:
         median_parts: of those around the median.
         band: how many requests `parts` tells of.
         sampled_share: of the connections, that were observed.
-        still_open: requests that had not been answered at the end; each counts as at least so long in all
+        still_open: requests that had not been answered at the end; each counts as at least this long in all
             percentiles (`latlab.stats.censored`).
         at_least: the fields of those of the percentiles that are lower bounds for that.
         uncounted: exchanges in which more requests may have come than are counted: what was captured of them

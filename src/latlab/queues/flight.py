@@ -57,7 +57,7 @@ class Detector:
 
     Args:
         causes: of `CAUSES`.
-        objective_ns: an event may wait so long in one queue.
+        objective_ns: an event may wait this long in one queue.
         exclude: names of queues that trigger nothing.
     """
 

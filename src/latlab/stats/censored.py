@@ -20,7 +20,7 @@ _ROUNDING = 1e-12
 
 
 def censored_quantiles(values: ArrayLike, still: ArrayLike, qs: Iterable[float]) -> list[tuple[int, bool]]:
-    """Several quantiles, each with whether it is only known to be at least so much.
+    """Several quantiles, each with whether it is only known to be at least this.
 
     Args:
         values: durations, whole numbers; at least one.

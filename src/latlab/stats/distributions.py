@@ -80,7 +80,7 @@ def beta_quantile(a: float, b: float, probability: float) -> float:
 
 
 def binomial_tail(at_least: int, trials: int, probability: float) -> float:
-    """The probability of at least so many successes."""
+    """The probability of at least this many successes."""
     if at_least <= 0:
         return 1.0
     if at_least > trials or probability <= 0:

@@ -96,7 +96,7 @@ def median_bounds(values: ArrayLike, *, level: float = 0.95) -> tuple[float, flo
 
     Args:
         values: independent ones.
-        level: at least so much is its coverage.
+        level: its coverage is at least this.
 
     Returns:
         None where there are too few values for the level (fewer than 6 for 0.95).

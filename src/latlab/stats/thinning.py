@@ -34,7 +34,7 @@ def extremes(values: NDArray[Any], points: int) -> NDArray[np.int64]:
 
 
 def drawn(values: NDArray[Any], most: int, *, seed: int = 0) -> NDArray[Any]:
-    """At most so many of the values, drawn at random without replacement, in their order."""
+    """At most this many of the values, drawn at random without replacement, in their order."""
     if len(values) <= most:
         return values
     rows = np.random.default_rng(seed).choice(len(values), most, replace=False)

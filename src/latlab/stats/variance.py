@@ -116,7 +116,7 @@ def effective_size(values: npt.ArrayLike) -> float:
 def components(groups: Sequence[npt.ArrayLike]) -> Components:
     """Variance components of processes and their iterations, robustly, on the log scale.
 
-    The processes' typical values vary by their own variance and that of a midmean of so many *effective*
+    The processes' typical values vary by their own variance and that of a midmean of its *effective*
     iterations; what the second doesn't explain is the first (one-way random effects: Searle, Casella and
     McCulloch, Variance Components (1992), chapter 3; used for benchmarks by Kalibera and Jones, "Rigorous
     benchmarking in reasonable time", ISMM 2013).

@@ -76,7 +76,7 @@ def diagnose(
         cores: CPUs that the pipeline could run on.
         others: who else used the machine during the run; None where that was not looked at, nor the sampler's
             own starvation: then `distrust` speaks of that.
-        every: one event in so many was traced.
+        every: one event in this many was traced.
         distrust: what else makes the observation doubtful.
     """
     queue_views = _queue_views(analysis, times, observation)
@@ -158,7 +158,7 @@ def discrepancy(observation: Observation, traces: TraceTable, *, every: int = 0)
     """Hold samples against traces, as `latlab queues verify` does.
 
     Args:
-        every: one event in so many was traced; 0: unknown.
+        every: one event in this many was traced; 0: unknown.
     """
     numbers = {queue.name: queue.number for queue in observation.queues}
     names, index = np.unique(traces.queue, return_inverse=True)

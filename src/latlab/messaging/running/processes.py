@@ -155,7 +155,7 @@ class Child:
 
 
 def standstill(stopped: str | None, seconds: float) -> str:
-    """Why a run ends that has not got on for so many seconds; `stopped` is who stands still by a signal."""
+    """Why a run ends that has not got on for this many seconds; `stopped` is who stands still by a signal."""
     if stopped is not None:
         return f"{stopped} is stopped for {seconds:.3g} s"
     return f"nothing arrived for {seconds:g} s; a longer --timeout waits longer"
@@ -199,7 +199,7 @@ def descendants(pid: int) -> list[int]:
 def moments(
     seconds: float, step_s: float = 0.1, now: Callable[[], float] = time.monotonic
 ) -> Iterator[float]:
-    """The steps to wait in, until this process could run for so many seconds.
+    """The steps to wait in, until this process could run for that many seconds.
 
     Where it was stopped, or the whole machine, those that it waits for could do nothing either.
     """

@@ -137,7 +137,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class ForecastPoint:
-    """The system with the stage made faster by so much.
+    """The system with the stage made faster by this share.
 
     Attributes:
         speedup: of the part of the service that can be stubbed, from 0 to 1; None: the unmodified system.
@@ -225,7 +225,7 @@ class AppliedRow:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The forecast's fix, applied: the system ran with the stage really so much faster.
+    """The forecast's fix, applied: the system ran with the stage really that much faster.
 
     Attributes:
         speedup: of the stage, from 0 to 1.

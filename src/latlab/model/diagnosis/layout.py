@@ -106,7 +106,7 @@ class Layout:
         queues: by hop: feed (exchange to decoder), decoded, routed, updates, orders.
         threads: shared threads; instances that none of them runs have threads by their stage.
         pool_capacity: messages in the memory pool.
-        trace_every: one event in so many carries a trace; 0: none.
+        trace_every: one event in this many carries a trace; 0: none.
         period_ns: the sampler's.
         pinned: threads whose stage names no CPUs are pinned to those of the process in turn; else the
             scheduler places them, and moves them while the pipeline runs.

@@ -170,7 +170,7 @@ class QueueResult(QueueFlow):
         mean_fill: over all sweeps, by the midpoint of the bounds.
         mean_nonzero_fill: over the sweeps that found an event.
         fill_p50, fill_p99, fill_max: of the fill over time.
-        above_50, above_80, full: share of the time at or above so much of the capacity.
+        above_50, above_80, full: share of the time at or above that share of the capacity.
         residence_ns: the mean time of an event in the queue by Little's law (L = λW), or None without events.
         growth_hz: events a second by which the fill grew (the slope of a line through it).
         pool_wait_ns: of a pool, the mean time that an event waited for an object; None where unknown.

@@ -27,7 +27,7 @@ __all__ = [
 Columns = Mapping[str, NDArray[Any]]
 
 HOLDS_LOOP = "event loop"
-"""Type of what is published for a task that holds its loop: its busy time is that, and it is no stage."""
+"""Type of what is published for a task that holds its loop: its busy time is that, and it is not a stage."""
 
 
 class QueueKind(StrEnum):

@@ -52,7 +52,7 @@ class ModelStage:
         workers: events that it serves at a time.
         service_ns: mean time of one event, without interruptions.
         variation: coefficient of variation of that time.
-        interrupted: of so many of its events the service is interrupted, by the scheduler for example.
+        interrupted: mean number of interruptions of one service, by the scheduler for example.
         interruption_ns: mean time of an interruption.
         joins: it takes one event of each of its inputs for each that it serves.
     """
@@ -112,7 +112,7 @@ class QueueingModel:
 
         Args:
             name: of a stage, or of a type.
-            speed: so many times as fast.
+            speed: how many times as fast.
 
         Raises:
             UsageError: when there is no such stage.

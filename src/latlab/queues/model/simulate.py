@@ -3,7 +3,7 @@
 A stage is a node with as many servers as workers, and one queue with the room of all of its input queues. A
 result for which there is no room keeps its worker (blocking after service). Where a stage puts more than one
 event on for each that it takes, a simulated event stands for several behind it: its service times there are
-so many times as long, and the rates are multiplied.
+longer by that number, and the rates are multiplied.
 """
 
 from __future__ import annotations

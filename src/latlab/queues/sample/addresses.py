@@ -29,7 +29,7 @@ class RemoteQueue:
         came, gone: where the indices of the two ends are: "SYMBOL+OFFSET", "LIBRARY.so:SYMBOL+OFFSET" or
             "0xADDRESS"; with "*" before it, SYMBOL is a pointer, and the offset counts from where it points.
         index_bytes: 4 or 8.
-        modulus: the indices start again at 0 after so many steps; 0: at the end of their width.
+        modulus: the indices start again at 0 after this many steps; 0: at the end of their width.
         capacity: in events; 0: unbounded.
     """
 

@@ -199,7 +199,7 @@ def verify_recording(
 
     Args:
         traces: columns queue (-1: of no queue), push_ns, pop_ns.
-        every: one event in so many was traced; 0: unknown.
+        every: one event in this many was traced; 0: unknown.
         control_events: as in `verify`, over all queues.
 
     Raises:

@@ -119,7 +119,7 @@ def needed_pairs(
 
 
 def found_effect(deviation: float, blocks: int, *, alpha: float = 0.05, power: float = POWER) -> float | None:
-    """The smallest log-ratio that so many blocks tell from 0 with the wanted power; None if they are too few.
+    """The smallest log-ratio that this many blocks tell from 0 with that power; None if they are too few.
 
     Args:
         deviation: standard deviation of a block's mean log-ratio.

@@ -52,7 +52,7 @@ def busy(ns: float, *, clock: str = "cpu", released: bool = False) -> native.Spi
 
 
 def instructions(count: float) -> native.SpinResult:
-    """Execute so many instructions; the time is the CPU's (``requested_ns`` by calibration).
+    """Execute this many instructions; the time is the CPU's (``requested_ns`` by calibration).
 
     Raises:
         UsageError: the count is negative.
@@ -142,7 +142,7 @@ def io(
     Args:
         path: of the file, which is made where it is missing and grows to what is read.
         pattern: "sequential" or "random".
-        fsync_every: so many writes; 0: never.
+        fsync_every: after this many writes; 0: never.
         delay_ns: asleep, after the transfers.
 
     Returns:

@@ -111,7 +111,7 @@ class Sample:
         return min(offered, key=lambda rank: self._repeats(rank, middle))
 
     def _repeats(self, rank: Rank, runs: int) -> float:
-        """The standard error of a level with so many runs, relative to it."""
+        """The standard error of a level with this many runs, relative to it."""
         random = np.random.default_rng(self._seed)
         parted = [data for data in self._data.values() if data.shape[1] > 1 and len(data) >= _FEW]
         if parted:

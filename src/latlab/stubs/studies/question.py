@@ -19,12 +19,12 @@ _RUNS_BESIDE, _RUNS_A_ROUND = 14, 7
 
 
 def least_seconds(run_s: float) -> float:
-    """How long the shortest study takes of a system whose run takes so long."""
+    """How long the shortest study takes of a system whose run takes this long."""
     return (_RUNS_BESIDE + LEAST_ROUNDS * _RUNS_A_ROUND) * run_s
 
 
 def rounds_within(seconds: float, run_s: float) -> float:
-    """How many rounds a study of so many seconds has, about."""
+    """How many rounds a study of this many seconds has, about."""
     return max(0.0, seconds - _RUNS_BESIDE * run_s) / (_RUNS_A_ROUND * run_s)
 
 

@@ -317,7 +317,7 @@ class StageTimes:
         words[at] += 1
 
     def add(self, busy: Any) -> None:
-        """It was busy for so many ns, and tells it afterwards; it never enters a state."""
+        """It was busy for this many ns, and tells it afterwards; it never enters a state."""
         if not self._is_stale():
             self._words[self._sums[BUSY]] += busy
             self._words[self.count_at] += 1

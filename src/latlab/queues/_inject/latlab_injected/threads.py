@@ -299,7 +299,7 @@ def count_classes(module: Any, who: Any) -> None:
         begin(self, maxsize, *arguments, **options)
         try:
             # An executor of processes fills the queue to its workers from a list of its own as they empty it:
-            # its thread is no stage.
+            # its thread is not a stage.
             if sys._getframe(1).f_globals.get("__name__") == "concurrent.futures.process":
                 self._latlab_counts = None
                 return
