@@ -135,11 +135,15 @@ def make(folder: Path) -> dict[str, str]:
     """The files that the calls name; what could not be made here has a path where nothing is."""
     for name in ("app.py", "work.py", "study.toml"):
         shutil.copy(EXAMPLES / "study" / name, folder)
+    # A call that is made with each of eight faults needs no long program, and no header of half the library.
+    (folder / "app.py").write_text((folder / "app.py").read_text().replace("range(8)", "range(2)"))
+    (folder / "item.hpp").write_text("namespace outer::deep { class Item { int number = 1; }; }\n")
     (folder / "workload.toml").write_text('transport = "pipe"\nmessages = 200\n')
     (folder / "fixture.py").write_text("class Nothing:\n    def run(self) -> None:\n        pass\n")
     files = {
         "APP": "app.py", "BENCH": "bench", "BENCH2": "bench2", "DAY": "day", "DAY2": "day2",
-        "FIXTURE": "fixture.py", "JITTER": "jitter", "JITTER2": "jitter2", "LEVEL": "bench",
+        "FIXTURE": "fixture.py", "HEADER": "item.hpp", "JITTER": "jitter", "JITTER2": "jitter2",
+        "LEVEL": "bench",
         "MESSAGES": "messages", "MESSAGES2": "messages2", "MODEL": "model.toml", "PAIRS": "pairs",
         "QUEUES": "queues",
         "REQUESTS": "requests", "REQUESTS2": "requests2",
@@ -148,7 +152,6 @@ def make(folder: Path) -> dict[str, str]:
     }  # fmt: skip
     made = {word: str(folder / name) for word, name in files.items()}
     made |= {
-        "HEADER": str(TESTS / "data/stubs/hostile.hpp"),
         "OUTLIERS": str(TESTS / "data/jitter/planted-100hz.csv"),
         "RUN": str(TESTS / "data/recordings/v1"),
         "RUNS": str(TESTS / "data/recordings"),

@@ -106,8 +106,8 @@ struct Kept {
 struct Started {
   void run() {
     std::atomic<int> turn{0};
-    std::thread other{[&] { answer(turn, 50); }};
-    for (int i = 0; i < 50; ++i) ask(turn);
+    std::thread other{[&] { answer(turn, 5); }};
+    for (int i = 0; i < 5; ++i) ask(turn);
     other.join();
   }
 };

@@ -90,6 +90,7 @@ def test_without_the_option_there_is_no_fixture_and_nothing_is_said(tmp_path: Pa
     )
 
 
+@pytest.mark.side_by_side
 def test_what_takes_twice_as_long_as_the_baseline_fails_the_session(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TIMED.replace("DURATION", "2_000_000"))
     for count in (1, 2):
@@ -112,6 +113,7 @@ def test_what_cannot_be_done_is_an_error_of_usage(tmp_path: Path, option: tuple[
     assert run(tmp_path, "--latlab", *option).returncode == 4
 
 
+@pytest.mark.side_by_side
 def test_a_baseline_that_has_none_of_the_benchmarks_lets_nothing_pass(tmp_path: Path) -> None:
     folder = tmp_path / "tests"
     folder.mkdir()

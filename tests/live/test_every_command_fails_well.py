@@ -12,6 +12,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -89,43 +90,46 @@ FAILS_BY_1 = {
 
 
 class Called:
-    """A call in a fork: its exit code, and what it printed."""
+    """A call in a fork, which runs until `end`: its exit code, and what it printed."""
 
     def __init__(self, arguments: list[str], fault: Callable[[], None], stdout: int | None = None) -> None:
-        (read, write), (read_err, write_err) = os.pipe(), os.pipe()
-        child = os.fork()
-        if child == 0:
+        (self._out, write), (self._err, write_err) = os.pipe(), os.pipe()
+        self._child = os.fork()
+        if self._child == 0:
             self._call(arguments, fault, write if stdout is None else stdout, write_err)
         os.close(write)
         os.close(write_err)
-        text: dict[int, str] = {}
-        timers = [threading.Timer(_LONGEST_S, os.killpg, (child, signal.SIGKILL))]
-        endless = " ".join(arguments[: 2 if arguments[0] == "queues" else 1]) in ENDLESS
+        self._endless = " ".join(arguments[: 2 if arguments[0] == "queues" else 1]) in ENDLESS
+        self._text: dict[int, str] = {}
+        self._spoken = threading.Lock()
         # How long it takes to say where it serves depends on who else computes.
-        interrupt = threading.Timer(1.0, os.killpg, (child, signal.SIGINT))
-        spoken = threading.Lock()
+        self._interrupt = threading.Timer(1.0, os.killpg, (self._child, signal.SIGINT))
+        self._timers = [threading.Timer(_LONGEST_S, os.killpg, (self._child, signal.SIGKILL))]
+        if self._endless:
+            self._timers.append(threading.Timer(_LONGEST_S / 2, os.killpg, (self._child, signal.SIGINT)))
 
-        def drain(pipe: int) -> None:
-            with os.fdopen(pipe, errors="replace") as said:
-                first = said.read(1)
-                if endless and first and spoken.acquire(blocking=False):
-                    interrupt.start()
-                text[pipe] = first + said.read()
+    def _drain(self, pipe: int) -> None:
+        with os.fdopen(pipe, errors="replace") as said:
+            first = said.read(1)
+            if self._endless and first and self._spoken.acquire(blocking=False):
+                self._interrupt.start()
+            self._text[pipe] = first + said.read()
 
-        readers = [threading.Thread(target=drain, args=(pipe,)) for pipe in (read, read_err)]
-        if endless:
-            timers.append(threading.Timer(_LONGEST_S / 2, os.killpg, (child, signal.SIGINT)))
-        for one in (*readers, *timers):
+    def end(self) -> Called:
+        """Reads what it prints until it ends, and checks what holds whatever was missing."""
+        readers = [threading.Thread(target=self._drain, args=(pipe,)) for pipe in (self._out, self._err)]
+        for one in (*readers, *self._timers):
             one.start()
         try:
-            self.code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            self.code = os.waitstatus_to_exitcode(os.waitpid(self._child, 0)[1])
         finally:
-            for timer in (*timers, interrupt):
+            for timer in (*self._timers, self._interrupt):
                 timer.cancel()
         for reader in readers:
             reader.join()
-        self.out, self.err = text[read], text[read_err]
+        self.out, self.err = self._text[self._out], self._text[self._err]
         self.last = (self.err.splitlines() or [""])[-1]
+        return _checked(self)
 
     @staticmethod
     def _call(arguments: list[str], fault: Callable[[], None], out: int, err: int) -> None:
@@ -173,39 +177,47 @@ def test_a_command_without_what_it_needs_says_so_in_one_line_and_loses_no_result
 ) -> None:
     def call(name: str, fault: Callable[[], None], stdout: int | None = None) -> Called:
         arguments = [*command.split(), *words(CALLS[command], made, str(tmp_path / name))]
-        return _checked(Called(arguments, fault, stdout))
+        return Called(arguments, fault, stdout)
 
-    usual = call("usual", nothing)
+    usual = call("usual", nothing).end()
     # A call that is refused for its words tests nothing of its command.
     assert (usual.code == 2) == (command in REFUSED), usual.err
+    read, gone = os.pipe()
+    os.close(read)
     with Path("/dev/full").open("w") as full:
-        filled = call("full", lambda: setattr(tempfile, "tempdir", str(tmp_path)), full.fileno())
+        # At once, since most of them wait longer than they compute; and before any thread is started.
+        begun = {
+            "full": call("full", lambda: setattr(tempfile, "tempdir", str(tmp_path)), full.fileno()),
+            "gone": call("gone", nothing, gone),
+            "home": call("home", no_home),
+            "memlock": call("memlock", no_locked_memory),
+            "files": call("files", few_files),
+            "size": call("size", no_file_may_grow),
+        }
+    os.close(gone)
+    if os.geteuid() == 0 and usual.code not in (1, 2):
+        begun["shared"] = call("shared", no_shared_memory)
+    with ThreadPoolExecutor(len(begun)) as pool:
+        ended = dict(zip(begun, pool.map(Called.end, begun.values()), strict=True))
+
     if usual.out:
+        filled = ended["full"]
         assert filled.code == 1
         told = re.fullmatch(
             r".*latlab: the output: No space left on device; what it was to say is in (\S+)", filled.last
         )
         assert told, filled.err
         assert Path(told[1]).read_text(encoding="utf-8") != ""
-    read, gone = os.pipe()
-    os.close(read)
-    assert call("gone", nothing, gone).code in ({0} if usual.out else {usual.code})
-    os.close(gone)
-
-    homeless = call("home", no_home)
-    if usual.out:
-        assert homeless.out != ""
-    unlocked = call("memlock", no_locked_memory)
+        assert ended["home"].out != ""
+    assert ended["gone"].code in ({0} if usual.out else {usual.code})
     if command in NEEDS_LOCKED:
-        assert unlocked.code == 1
+        assert ended["memlock"].code == 1
     else:
-        assert (unlocked.code in (1, 2)) == (usual.code in (1, 2))
-    for name, fault in (("files", few_files), ("size", no_file_may_grow)):
-        limited = call(name, fault)
+        assert (ended["memlock"].code in (1, 2)) == (usual.code in (1, 2))
+    for limited in (ended["files"], ended["size"]):
         assert limited.out != "" or limited.code in (1, 2) or not usual.out
-    if os.geteuid() == 0 and usual.code not in (1, 2):
-        unshared = call("shared", no_shared_memory)
-        assert unshared.code in ((1,) if command in NEEDS_SHARED else (0, 3, 4))
+    if "shared" in ended:
+        assert ended["shared"].code in ((1,) if command in NEEDS_SHARED else (0, 3, 4))
 
 
 @pytest.mark.side_by_side
@@ -213,7 +225,6 @@ def test_a_command_without_what_it_needs_says_so_in_one_line_and_loses_no_result
 def test_a_place_that_is_not_there_is_one_line_that_names_it_and_the_command_s_exit_code(
     command: str, made: dict[str, str]
 ) -> None:
-    called = Called([*command.split(), *words(CALLS[command], made, "/proc/none/x")], nothing)
+    called = Called([*command.split(), *words(CALLS[command], made, "/proc/none/x")], nothing).end()
     assert called.code == (1 if command in FAILS_BY_1 else 2), called.err
     assert called.last.startswith("latlab: /proc/none"), called.err
-    assert "Traceback" not in called.err

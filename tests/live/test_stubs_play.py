@@ -203,8 +203,7 @@ def test_a_program_that_never_ends_is_given_up_and_named(
     (tmp_path / "0.actions").write_text("create 1\nsignal x\nwait x\njoin 1\n")
     (tmp_path / "1.actions").write_text("wait x\n")
     code, _, err = run(capsys, "play", str(tmp_path), "--timeout", "0.2")
-    assert code == 1
-    assert "threads 0" in err
+    assert (code, "threads 0" in err) == (1, True)
 
 
 @pytest.mark.side_by_side

@@ -204,9 +204,8 @@ def test_children_that_are_killed_are_what_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.side_by_side
-@pytest.mark.parametrize("kind", ["Pool.map", "ThreadPoolExecutor"])
-def test_a_component_in_a_pool_is_studied(kind: str, tmp_path: Path) -> None:
-    command = planted(tmp_path, kind)
+def test_a_component_in_a_pool_is_studied(tmp_path: Path) -> None:
+    command = planted(tmp_path, "Pool.map")
     (tmp_path / "study.toml").write_text('component = "work:step"\nseconds = 60\nrounds = 4\n')
     done = stubs(tmp_path, "study", "study.toml", "--json", "--", *command)
     assert done.returncode in (0, 3), done.stderr
