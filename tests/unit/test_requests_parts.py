@@ -75,6 +75,25 @@ def test_a_request_in_the_queue_waits_for_the_one_that_its_reader_works_on() -> 
     }
 
 
+def test_who_waits_for_a_thread_to_be_made_waits_for_what_keeps_its_maker_from_that() -> None:
+    rows = [
+        interval(0, State.BLOCKED, 0, 120, wait=Wait.SOCKET),
+        interval(0, State.RUNNABLE, 120, 500, cpu=1),
+        interval(0, State.RUNNING, 500, 600, cpu=1),
+        interval(1, State.RUNNING, 600, 700, cpu=0),
+    ]
+    seen = schedule(rows, [(1, 100, 500, 78)])
+    made = replace(seen.threads[1], began_ns=600, parent=0)
+    seen = replace(seen, threads=(seen.threads[0], made))
+    asked = np.array([request(100, 650, 700, reader=WORKER)], REQUEST)
+    assert Account(seen, asked, ("GET",)).of(0) == {
+        ("thread", "worker, which was being started"): 120,
+        ("runnable", "neighbour had the CPU"): 380,
+        ("receive-queue", "worker was busy"): 50,
+        ("running", "worker"): 50,
+    }
+
+
 def batch(lengths: list[int]) -> Any:
     """One thread reads all at 0, works on each in turn, and answers each."""
     ends = np.cumsum(lengths).tolist()

@@ -107,6 +107,27 @@ def test_a_runnable_thread_waits_in_the_queue_of_the_cpu_that_the_kernel_moved_i
     assert (last["end"], last["cpu"]) == (200, cpu)
 
 
+def test_a_thread_that_no_switch_brought_is_unseen_only_since_its_cpu_was_last_seen_and_until_it_acts() -> (
+    None
+):
+    switches = [(10, 1, 0, 0, OURS), (50, 1, OURS, 1, 0), (200, 1, 0, 0, OTHER), (260, 1, OURS, 1, 0)]
+    facts = Facts({OURS: Member(OURS, OURS, "ours")}, {}, {}, {})
+    seen = events(switches, [])
+    silent = derive(seen, facts, 0, 300, "bpf").intervals
+    own = [(State(one["state"]), int(one["begin"]), int(one["end"])) for one in silent if one["begin"] >= 10]
+    assert own == [
+        (State.RUNNING, 10, 50), (State.BLOCKED, 50, 200), (State.UNSEEN, 200, 260), (State.BLOCKED, 260, 300)
+    ]  # fmt: skip
+    columns = dict.fromkeys(("cpu", "pid", "tid", "event_pid"), np.int32)
+    wakes = table("sched:sched_waking", {"time_ns": np.int64, **columns}, [(240, 1, OURS, OURS, 99)])
+    acting = derive(replace(seen, tables={**seen.tables, "sched:sched_waking": wakes}), facts, 0, 300, "bpf")
+    own = [(State(one["state"]), int(one["begin"]), int(one["end"])) for one in acting.intervals]
+    assert own[2:] == [
+        (State.BLOCKED, 50, 200), (State.UNSEEN, 200, 240), (State.RUNNING, 240, 260),
+        (State.BLOCKED, 260, 300),
+    ]  # fmt: skip
+
+
 def test_of_a_turn_it_is_told_for_how_long_its_cpu_served_interrupts() -> None:
     made = events(
         [(10, 1, 0, 1, OURS), (110, 1, OURS, 1, OTHER), (200, 1, OTHER, 1, OURS), (300, 1, OURS, 1, 0)], []

@@ -377,7 +377,7 @@ class Account:
         made = self._schedule.threads[reader] if reader >= 0 else None
         if made is not None and made.parent >= 0 and made.began_ns > arrived:
             known = min(made.began_ns, read) - arrived
-            self._add(spent, "thread", f"{made.name}, which was being started", known)
+            self._made(spent, made.parent, made.name, arrived, arrived + known)
         for row, since, ns in self._cut(reader, arrived, read):
             known += ns
             if row["state"] == State.RUNNING:
@@ -391,6 +391,18 @@ class Account:
             else:
                 self._account(spent, row, since, ns)
         self._add(spent, "unexplained", "", read - arrived - known)
+
+    def _made(self, spent: Spent, maker: int, name: str, begin: int, end: int) -> None:
+        """Until the reading thread was there: what kept the one that made it from that, else its making."""
+        starting, known = f"{name}, which was being started", 0
+        for row, since, ns in self._cut(maker, begin, end):
+            known += ns
+            idles = row["state"] == State.BLOCKED and int(row["wait"]) in _IDLE_READING
+            if row["state"] != State.RUNNING and not idles:
+                self._account(spent, row, since, ns)
+            else:
+                self._add(spent, "thread", starting, ns)
+        self._add(spent, "thread", starting, end - begin - known)
 
     def _waits_elsewhere(self, row: Any, ns: int) -> bool:
         """Whether a reader waits for something else, since what has arrived would have ended its wait.

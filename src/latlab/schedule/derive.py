@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from latlab.model.evidence.said import said
 from latlab.model.evidence.threads import ScheduleNote
 from latlab.model.schedule import SEVERAL, Losses, Schedule, ScheduledThread, Source, State, Wait
 from latlab.schedule.context import interrupted_turns, sources_of
-from latlab.schedule.moves import moves_of, waited_at, waits_for
+from latlab.schedule.moves import came_unseen, moves_of, waited_at, waits_for
 from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, TIMED, UNREAD, WAITS, of_32_bit
 from latlab.schedule.tree import Member
 from latlab.system.kernel.samples import Events, name_of
@@ -218,8 +218,16 @@ def _rows(
     parents = np.array([kin[int(tids[index])][0] for index in born.tolist()], np.int64)
     beginning["waker"] = lookup(parents)
     parts = (beginning, entering, leaving, waking)
-    rows = {key: np.concatenate([part[key] for part in parts]) for key in beginning}
-    # At one instant a wake-up precedes the switch in, and the beginning all.
+    rows = _sorted(parts)
+    came = came_unseen(events, lookup, {**rows, "came": rows["kind"] == _IN})
+    if not len(came):
+        return rows
+    return _sorted((rows, _part(came["thread"], came["time"], _IN, came["from"], np.full(len(came), -1))))
+
+
+def _sorted(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    """By thread and time; at one instant the beginning precedes a wake-up, and that the switch in, or out."""
+    rows = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
     rank = np.choose(rows["kind"], [2, 3, 3, 3, 1, 0])
     order = np.lexsort((rank, rows["time"], rows["thread"]))
     return {key: value[order] for key, value in rows.items()}

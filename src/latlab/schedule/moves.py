@@ -1,4 +1,4 @@
-"""For which CPU a runnable thread waits: by the kernel's moves from one's queue to another's. Pure."""
+"""On which CPU a thread waits and runs: by the kernel's moves, and where a switch to it wasn't seen. Pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import numpy as np
 
 from latlab.system.kernel.samples import Events
 
-__all__ = ["MOVES", "moves_of", "waited_at", "waits_for"]
+__all__ = ["MOVES", "came_unseen", "moves_of", "waited_at", "waits_for"]
 
 #: A thread goes from one CPU's queue to another's.
 MOVES = "sched:sched_migrate_task"
+# Which a thread makes while it is current.
+_MADE = ("sched:sched_waking", "sock:sock_send_length", "sock:sock_recv_length")
 _MOVE = np.dtype([("thread", np.int64), ("time", np.int64), ("from", np.int64)])
 
 Array = np.ndarray[Any, Any]
@@ -33,6 +35,44 @@ def moves_of(events: Events, index: Callable[[Array], Array], began_ns: int) -> 
     moves["thread"], moves["time"] = thread[ours], table["time_ns"][ours]
     moves["from"] = table["orig_cpu"][ours]
     return moves[np.lexsort((moves["time"], moves["thread"]))]
+
+
+def came_unseen(events: Events, index: Callable[[Array], Array], rows: Mapping[str, Array]) -> Array:
+    """Threads of ours that leave a CPU to which no switch brought them: when, at the earliest, they came.
+
+    A kernel may hide what happens while a thread of some other program is current. The switch that is missing
+    lies between the one before it on this CPU and the next event that the thread itself makes. What the
+    thread did from then until that event isn't known; what it did before and since is.
+
+    Args:
+        rows: `thread`, `time` and `came` (by a switch) of what was seen of our threads, by thread and time.
+
+    Returns:
+        `thread`, `time` and `from` (the CPU) of each coming: at the earliest, and at the latest.
+    """
+    switches = events["sched:sched_switch"]
+    order = np.lexsort((switches["time_ns"], switches["cpu"]))
+    cpu, time = switches["cpu"][order], switches["time_ns"][order]
+    left, then = switches["prev_pid"][order][1:], switches["next_pid"][order][:-1]
+    broken = np.flatnonzero((cpu[1:] == cpu[:-1]) & (left != then))
+    broken = broken[index(left[broken]) >= 0]
+    made = [(events[name]["tid"], events[name]["time_ns"]) for name in _MADE if name in events]
+    found = []
+    for at in broken.tolist():
+        tid, low, high = int(left[at]), int(time[at]), int(time[at + 1])
+        thread = int(index(left[at : at + 1])[0])
+        first, last = np.searchsorted(rows["thread"], [thread, thread + 1])
+        before = int(first + np.searchsorted(rows["time"][first:last], high)) - 1
+        if before >= first:
+            if rows["came"][before]:
+                continue  # that it came was seen; that it left in between was not
+            low = max(low, int(rows["time"][before]) + 1)  # behind what was seen last
+        if low >= high:
+            continue
+        acts = [int(times[mine].min()) for tids, times in made
+                if (mine := (tids == tid) & (times > low) & (times < high)).any()]  # fmt: skip
+        found += [(thread, when, int(cpu[at])) for when in (low, min(acts, default=high))]
+    return np.array(found, _MOVE)
 
 
 def waited_at(rows: Mapping[str, Array], runs: Array, moves: Array) -> Array:
