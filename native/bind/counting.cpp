@@ -258,6 +258,7 @@ nb::typed<nb::dict, nb::str, std::uint64_t> layout() {
   LATLAB_FIELD("queue.", QueueDescriptor, drain_name);
   LATLAB_FIELD("queue.", QueueDescriptor, implementation);
   LATLAB_FIELD("hot.", QueueHot, producer.in);
+  LATLAB_FIELD("hot.", QueueHot, producer.dropped);
   LATLAB_FIELD("hot.", QueueHot, producer.blocked);
   LATLAB_FIELD("hot.", QueueHot, producer.tid);
   LATLAB_FIELD("hot.", QueueHot, consumer.out);

@@ -39,9 +39,9 @@ def _published() -> dict[Any, dict[str, Any]]:
         for slot in range(reader.queue_count):
             view = reader.queue(slot)
             assert view is not None
-            total_in, total_out, *_ = reader.counts(slot)
-            counts = {"in": total_in, "out": total_out}
-            one = found.setdefault(view["identity"] or (str(path), slot), {"in": 0, "out": 0})
+            total_in, total_out, _, dropped, *_ = reader.counts(slot)
+            counts = {"in": total_in, "out": total_out, "dropped": dropped}
+            one = found.setdefault(view["identity"] or (str(path), slot), dict.fromkeys(counts, 0))
             for name, value in view.items():
                 one[name] = one.get(name) or value
             for name, value in counts.items():
@@ -321,6 +321,34 @@ def test_what_is_instrumented_by_hand_is_counted_once(counters: Path) -> None:
         """,
     )
     assert {name: one["in"] for name, one in queues.items()} == {"a": 1, "b": 1, "c": 1}
+
+
+@pytest.mark.side_by_side
+def test_events_that_are_refused_and_do_not_come_again_are_dropped(counters: Path) -> None:
+    queues = _queues(
+        counters,
+        """
+        import asyncio, queue, sys
+        lossy, patient, tasks = queue.Queue(4), queue.Queue(4), asyncio.Queue(4)
+        def offer(put, event, full):
+            try: put(event)
+            except full: return False
+            return True
+        for number in range(10): offer(lossy.put_nowait, number, queue.Full)
+        for number in range(10): offer(tasks.put_nowait, number, asyncio.QueueFull)
+        for number in range(20):
+            while not offer(patient.put_nowait, number, queue.Full):
+                offer(patient.put_nowait, number, queue.Full)
+                patient.get()
+        print("ready", flush=True)
+        sys.stdin.readline()
+        """,
+    )
+    assert {name.partition(" ")[0]: one["dropped"] for name, one in queues.items()} == {
+        "lossy": 5,  # of six: the last one may come again
+        "patient": 0,
+        "tasks": 5,
+    }
 
 
 @pytest.mark.side_by_side

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from latlab.lab.diagnosis.joined import joined
+from latlab.lab.diagnosis.joined import contested, joined
 from latlab.model.diagnosis.answer import Answer, AnswerLine
 from latlab.model.evidence.pipeline import RunDoubt
 from latlab.model.evidence.said import said
-from latlab.model.queues.analysis import Doubt, DoubtKind, Verdict
+from latlab.model.queues.analysis import Analysis, Doubt, DoubtKind, StageResult, Verdict
+from latlab.model.queues.observation import Observation
 from latlab.model.threads import Code, Edge, Limit, LimitKind, LockUse, Role, ThreadFindings
 
 SLEEP = Limit(LimitKind.TIMER, "loader", 0.99, 0.8, "Bottleneck: the sleeps of loader.", ("it slept 80 %",))
@@ -194,6 +195,32 @@ def test_stages_that_queues_can_not_tell_apart_are_not_told_apart_by_threads() -
     told = joined(answer(Verdict.UNKNOWN), findings(), (), frozenset(("loader", "parse")))
     assert (told.limiting_stage, told.verdict) == (None, Verdict.UNKNOWN)
     assert joined(answer(Verdict.UNKNOWN), findings(), (), frozenset(("parse",))).limiting_stage == "loader"
+
+
+def test_a_stage_that_waited_for_others_beside_its_queues_is_not_as_busy_as_they_say() -> None:
+    stages = tuple(
+        StageResult(name, (), (), 0.98, 0.0, 0.0, busy, 1e6, 200.0)
+        for name, busy in (("decode", 0.98), ("translate", 0.97))
+    )
+    found = Analysis(None, Verdict.UNKNOWN, 0.0, (), (), (), stages, 0, 5 * 10**9)
+    observation = Observation((), (), (), {}, {}, {}, {})
+    roles = (role("decode", 0.01, 7, timer=0.65, futex=0.31), role("translate", 0.01, 7, timer=0.95))
+    threads = replace(findings(), roles=roles)
+    assert contested(found, observation, threads) == {"decode", "translate"}
+    waits = (Edge("dedup", "decode", "futex", 200.0, 0.31),)
+    assert contested(found, observation, replace(threads, edges=waits)) == frozenset()
+
+
+def test_of_several_lines_each_says_of_its_own_stage_that_it_sleeps() -> None:
+    lines = tuple(
+        AnswerLine((name,), f"Bottleneck: {name}.", name, Verdict.STAGE, 1.0, ()) for name in ("a", "b")
+    )
+    asleep = role("a", 0.01, 7, timer=0.95)
+    told = joined(
+        replace(answer(Verdict.STAGE, stage="a"), lines=lines), replace(findings(), roles=(asleep,))
+    )
+    assert told.lines[0].sentence.startswith("Bottleneck: a. It sleeps")
+    assert told.lines[1].sentence == "Bottleneck: b."
 
 
 MANAGER = Role("manager", 1, (7,), 0.04, 0.22, {"poll": 0.7}, 0.3, 0.03, "app.py")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from latlab.lab.diagnosis.budget import mean_budget
 from latlab.lab.judge.disturbances import losses_in_words
 from latlab.model.queues.analysis import Doubt, DoubtKind, Verdict
 from latlab.model.queues.observation import Observation, Queue, QueueKind, SocketBuffer, Stage
@@ -20,6 +21,7 @@ from latlab.queues.judge.lines import lines_of, unseen_queues
 from latlab.queues.judge.measures.measured import measure
 from latlab.queues.judge.measures.queues import queue_results
 from latlab.queues.judge.measures.series import expand, steady_window
+from latlab.queues.judge.measures.stages import stage_views
 from latlab.queues.judge.sentences import burst_sentence
 from latlab.queues.judge.verdict import _explained, _Judged
 from latlab.queues.model.tandem import Line, observe, simulate
@@ -188,6 +190,54 @@ def test_stages_that_a_queue_connects_are_one_line() -> None:
     observation = line(1, load=1.5)
     assert len(lines_of(expand(observation))) == 1
     assert analyse(observation).lines == ()
+
+
+def test_unlike_stages_that_fill_one_queue_are_one_line_with_who_drains_it() -> None:
+    at = np.arange(1.0, 900.0)
+    queues = {"eu": ("router", "eu", 8), "us": ("router", "us", 8), "merged": ("eu + us", "reporter", 8)}
+    put = {"eu": at, "us": at, "merged": np.repeat(at + 0.6, 2)}
+    taken = {"eu": at + 0.1, "us": at + 0.1, "merged": np.repeat(at + 0.7, 2)}
+    series = expand(recorded(queues, put, taken, 900.0))
+    assert len(lines_of(series)) == 1
+    outputs = {view.label: view.outputs for view in stage_views(recorded(queues, put, taken, 900.0), series)}
+    assert outputs["eu"] == outputs["us"] == (2,)
+
+
+def test_who_takes_from_several_queues_in_turn_joins_nothing() -> None:
+    at = np.arange(20.0, 900.0)
+    queues = {"a": ("f", "sum", 8), "b": ("g", "sum", 8), "out": ("sum", "write", 8)}
+    put = {"a": at, "b": at, "out": np.concatenate((at + 0.3, at + 0.6))}
+    taken = {"a": at + 0.1, "b": at + 0.4, "out": np.concatenate((at + 0.35, at + 0.65))}
+    observation = recorded(queues, put, taken, 900.0)
+    assert [view.joins for view in stage_views(observation, expand(observation))] == [False, False]
+    put["out"], taken["out"] = at + 0.6, at + 0.65
+    observation = recorded(queues, put, taken, 900.0)
+    assert [view.joins for view in stage_views(observation, expand(observation))] == [True, False]
+
+
+def window_of_two() -> Observation:
+    """Two events go round; `line` keeps each for 8 ms, and is busy with none."""
+    begun = [11.0, 12.0]
+    for n in range(400):
+        begun.append(begun[n] + 10.0)
+    at = np.array(begun)
+    queues = {"wire": ("client", "line", 0), "served": ("line", "server", 0), "back": ("server", "client", 0)}
+    put = {"wire": at, "served": at + 8.2, "back": at + 9.4}
+    taken = {"wire": at + 0.1, "served": at + 8.3, "back": at + 9.5}
+    return recorded(queues, put, taken, float(at[-1]) - 20)
+
+
+def test_where_no_event_comes_from_outside_nothing_waits_for_load() -> None:
+    found = analyse(window_of_two())
+    assert [(one.kind, one.where) for one in found.doubts] == [(DoubtKind.GOES_ROUND, "line")]
+    assert found.doubts[0].limit == pytest.approx(2.0, abs=0.1)
+    assert found.doubts[0].value == pytest.approx(1.6, abs=0.2)
+
+
+def test_what_a_stage_keeps_is_a_part_of_the_mean() -> None:
+    made = mean_budget(analyse(window_of_two()))
+    assert made is not None
+    assert made.total_ns == pytest.approx(10e6, rel=0.1)
 
 
 def join(slow: str) -> Observation:

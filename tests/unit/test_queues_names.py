@@ -31,6 +31,8 @@ def names() -> ModuleType:
         ("self.a, self.b, c = make(0), make(1), make(2)", ["a", "b", "c"]),
         ("orders = make(5)", ["orders"]),
         ("both = [make(1), make(2)]", ["both", "both #2"]),
+        ("n = max(1, 2); a, b = make(n), make(n)", ["a", "b"]),
+        ("shards = {'eu': make(1), 'us': make(2)}", ["eu", "us"]),
     ],
 )
 def test_each_of_several_queues_on_one_line_has_the_name_that_it_is_assigned_to(

@@ -14,7 +14,7 @@ EDGES = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=14)
 
 
 def ordered(edges: list[tuple[int, int]]) -> tuple[list[str], dict[str, set[str]]]:
-    queues = [SimpleNamespace(source=f"s{a}", drain=f"s{b}") for a, b in edges]
+    queues = [SimpleNamespace(source=f"s{a}", sources=(f"s{a}",), drain=f"s{b}") for a, b in edges]
     inputs: dict[str, list[int]] = {}
     for row, queue in enumerate(queues):
         inputs.setdefault(queue.drain, []).append(row)

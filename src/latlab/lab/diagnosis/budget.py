@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from latlab.formats.event_traces.files import FINISHED
 from latlab.lab.judge.residence import TraceTable
 from latlab.model.diagnosis.answer import Budget, Part
-from latlab.model.queues.analysis import Analysis
+from latlab.model.queues.analysis import Analysis, StageResult
 from latlab.stats.quantiles import rank
 
 __all__ = ["budget", "mean_budget"]
@@ -25,6 +25,7 @@ _AROUND = 0.25  # of the events above the quantile, so many on either side of it
 _IN_HAND = 8  # events, of a stage with its threads
 _ALL = 0.25  # of the events: what differs by more is a route or a filter
 _LEAST_EVENTS = 20  # of which a mean is told: one job of a pool says nothing of the others
+_KEPT, _LEAST_KEPT_NS = 0.25, 20_000  # of the service: counts of both sides aren't read at one moment
 _FEWEST, _MOST = 12, 400  # … but at least and at most so many in all
 
 
@@ -120,11 +121,22 @@ def _averaged(
     return Budget(quantile, total, len(ways), tuple(found))
 
 
+def _kept(stage: StageResult, often: float) -> list[Part]:
+    """What an event waits in a stage's hand beyond its service: for room behind it, or for a delay."""
+    if stage.in_hand is None or stage.service_ns is None or not stage.rate_hz:
+        return []
+    kept_ns = stage.in_hand / stage.rate_hz * 1e9 - stage.service_ns
+    if kept_ns < max(_KEPT * stage.service_ns, _LEAST_KEPT_NS):
+        return []
+    return [Part("waiting", f"{stage.label}, in hand", kept_ns * often)]
+
+
 def mean_budget(found: Analysis) -> Budget | None:
     """The mean time of an event by Little's law, where there are no traces.
 
-    Each queue's mean residence and each stage's mean service are weighted by the events that came through,
-    over the events that came in at the front: what an event that entered the pipeline costs on average.
+    Each queue's mean residence, each stage's mean service and what it keeps an event for beyond that are
+    weighted by the events that came through, over the events that came in at the front: what an event that
+    entered the pipeline costs on average.
     (Where these differ by no more than queues held, all came through: some were inside before, or stayed.)
     A service is the one that is stated everywhere else, the machine's floor included. Datagrams that wait
     in a socket are queue, too; those that were dropped there are none.
@@ -161,7 +173,10 @@ def mean_budget(found: Analysis) -> Budget | None:
             parts.append(Part("waiting", queue.name, time_ns * through(queue.total_out)))
     for stage in found.stages:
         if stage.service_ns is not None:
-            parts.append(Part("service", stage.label, stage.service_ns * through(stage.rate_hz * seconds)))
+            # Of a join's inputs each holds a part of the same event, which stays in it for as long as all.
+            often = through(sum(queue.total_out for queue in found.queues if queue.name in stage.inputs))
+            parts.append(Part("service", stage.label, stage.service_ns * often))
+            parts += _kept(stage, often)
     if not parts:
         return None
     for socket in found.sockets:

@@ -7,7 +7,6 @@ it stays, unless its threads mostly wait for others.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from latlab.lab.diagnosis.interpreter_lock import by_interpreter_lock, takes_no_cpu, withheld
@@ -17,7 +16,7 @@ from latlab.model.evidence.pipeline import RunDoubt, RunEvidence, RunFinding
 from latlab.model.evidence.queues import QueueEvidence
 from latlab.model.evidence.said import kind_of, said, values_of
 from latlab.model.evidence.threads import ThreadFinding
-from latlab.model.queues.analysis import Analysis, DoubtKind, Verdict
+from latlab.model.queues.analysis import Analysis, DoubtKind, StageResult, Verdict
 from latlab.model.queues.observation import Observation
 from latlab.model.threads import Limit, LimitKind, Role, ThreadFindings
 
@@ -62,18 +61,20 @@ def joined(
     if answer.verdict == Verdict.STAGE and answer.confidence < _ONE and moves is not None:
         answer = withheld(answer, said(RunDoubt.MOVES, stretches=values_of(moves)["stretches"]))
     role = threads.role(answer.limiting_stage)
-    if role is not None and role.asleep and answer.verdict != Verdict.STOPPED:
-        sentence = said(RunFinding.SLEEPS, sentence=answer.sentence, asleep=role.asleep)
-        answer = replace(answer, sentence=sentence)
-    if role is not None and (lock := _lock_between(role, threads)) is not None:
-        name, waits = lock
-        lock_of = {"threads": role.count, "lock": name, "waits": waits}
-        sentence = said(RunFinding.ITS_LOCK, sentence=answer.sentence, **lock_of)
-        answer = replace(answer, sentence=sentence)
+    if len(answer.lines) > 1:
+        lines = tuple(
+            replace(line, sentence=_of_its_threads(line.sentence, line.verdict, line.limiting_stage, threads))
+            for line in answer.lines
+        )
+        if lines != answer.lines:
+            answer = replace(answer, lines=lines, sentence=sentence_of(lines))
+    else:
+        stage = answer.limiting_stage
+        answer = replace(answer, sentence=_of_its_threads(answer.sentence, answer.verdict, stage, threads))
     waits = sum(part for what, part in threads.progress.items() if what.endswith(": runnable"))
     # Whose CPU it was that they lacked may be unknown to the threads: that they did agrees all the same.
-    least = {LimitKind.CPU: _RUNNABLE, LimitKind.UNKNOWN: _MOSTLY_WITHOUT}.get(limit.kind, math.inf)
-    short = waits >= least
+    # (Who holds a lock without a CPU makes a lock of it, too.)
+    short = waits >= (_RUNNABLE if limit.kind is LimitKind.CPU else _MOSTLY_WITHOUT)
     if answer.verdict in _SHORT and threads.progress and not short:
         answer = withheld(answer, said(RunDoubt.NOT_SHORT, waits=waits))
     if answer.verdict == Verdict.STOPPED and role is not None and role.runnable >= _KEPT:
@@ -105,8 +106,24 @@ def joined(
         return answer
     if not _names(threads):
         return answer
+    if (by_lock := by_interpreter_lock(answer, threads)) is not None:
+        return by_lock
     why = said(RunEvidence.QUEUES_ALONE, sentence=answer.sentence)
     return replace(_by_threads(answer, threads, why), distrust=tuple(ended))
+
+
+def _of_its_threads(sentence: str, verdict: str, stage: str | None, threads: ThreadFindings) -> str:
+    """What limits, with what the stage's threads do: that they sleep, or keep a lock from one another."""
+    role = threads.role(stage)
+    if role is None:
+        return sentence
+    if role.asleep and verdict != Verdict.STOPPED:
+        sentence = said(RunFinding.SLEEPS, sentence=sentence, asleep=role.asleep)
+    lock = _lock_between(role, threads)
+    if lock is not None:
+        lock_of = {"threads": role.count, "lock": lock[0], "waits": lock[1]}
+        sentence = said(RunFinding.ITS_LOCK, sentence=sentence, **lock_of)
+    return sentence
 
 
 def _tells_none_apart(limit: Limit, contested: frozenset[str]) -> bool:
@@ -205,8 +222,9 @@ def contested(found: Analysis, observation: Observation, threads: ThreadFindings
     told = [stage for stage in found.stages if stage.utilisation is not None and stage.rate_hz > 0]
     if found.verdict is not Verdict.UNKNOWN or found.scarce:
         return frozenset()
-    most = max((stage.utilisation or 0.0 for stage in told), default=0.0)
-    near = {one.label for one in told if (one.utilisation or 0.0) >= _ALIKE * most}
+    near = _near({stage.label: stage.utilisation or 0.0 for stage in told})
+    if len(near) > 1 and len(_near({stage.label: _at_work(stage, threads) for stage in told})) == 1:
+        return frozenset()
     runs: dict[int, set[str]] = {}
     for queue in observation.queues:
         runs.setdefault(queue.consumer_tid, set()).add(queue.drain)
@@ -214,6 +232,23 @@ def contested(found: Analysis, observation: Observation, threads: ThreadFindings
         ends = {end for queue in observation.queues for end in (queue.source, queue.drain)}
         near |= {role.name for role in threads.roles} - ends
     return frozenset(near)
+
+
+def _near(busy: dict[str, float]) -> set[str]:
+    most = max(busy.values(), default=0.0)
+    return {label for label, part in busy.items() if part >= _ALIKE * most}
+
+
+def _at_work(stage: StageResult, threads: ThreadFindings) -> float:
+    """The share of the time that a stage is busy, without what its one thread waited for others meanwhile.
+
+    As of a semaphore beside a queue: what its queues do not show is work to them.
+    """
+    busy = stage.utilisation or 0.0
+    role = threads.role(stage.label)
+    if role is None or role.count > 1:
+        return busy
+    return busy - max(0.0, _waits(role, threads) - (1.0 - busy))
 
 
 def _lock_between(role: Role, threads: ThreadFindings) -> tuple[str, float] | None:

@@ -72,6 +72,10 @@ def modelled(
             the simulations don't fit.
     """
     observation = _line_of(observation, stage)
+    served = {queue.drain for queue in observation.queues}
+    for queue in observation.queues:
+        if len(queue.sources) > 1 and served.intersection(queue.sources):
+            raise _withheld(ModelDoubt.MERGES, queue=queue.name, sources=", ".join(queue.sources))
     model = queues.fit_model(observation)
     # With its interruptions: the same number as in the table of stages and the budget.
     services = [one.mean_ns for one in model.stages if stage in (one.name, one.type)]
@@ -136,11 +140,11 @@ def modelled(
 def _line_of(observation: Observation, stage: str) -> Observation:
     """The queues that hang together with those of the stage: each line has a throughput of its own."""
     ends = [
-        {queue.source, queue.drain, f"group {queue.group}"} - {"", "group "} for queue in observation.queues
+        {*queue.sources, queue.drain, f"group {queue.group}"} - {"", "group "} for queue in observation.queues
     ]
     mine = {
         number for number, queue in enumerate(observation.queues)
-        if stage in (queue.source, queue.drain, queue.source_type, queue.drain_type)
+        if stage in (*queue.sources, queue.drain, queue.source_type, queue.drain_type)
     }  # fmt: skip
     before = -1
     while before < len(mine):

@@ -95,6 +95,7 @@ class ModelDoubt(Kind):
         "{source} waited for other threads {waited:share} of the time, so that what it puts may depend on "
         "what is served, as with a window of credits: the model knows only its queues"
     )
+    MERGES = "{queue} is filled by {sources}, and the model knows queues that one stage fills"
     ANOTHER = (
         "{stage} limits by what was observed, and the model has {other} busy {busy:share} of the time and "
         "{stage} {own:share}: it does not know all that {other} waits for"

@@ -54,6 +54,7 @@ class DoubtKind(StrEnum):
     )
     CAME_LATE = "came late"  # `where` overflows, and `other` at its end had no CPU for `value` of the time
     SOURCE_AS_SLOW = "source as slow"  # `other` feeds `where`, and waits for room for `value` of the time
+    GOES_ROUND = "goes round"  # no event comes from outside, and `where` has `value` of the `limit` under way
     SHARED_LOOP = "shared loop"  # `where` and `other` hold one event loop for `value` of the time
 
 
@@ -208,6 +209,8 @@ class StageResult:
         cpu: share of one CPU that its thread used, or None.
         run_queue: share of the time that its thread was ready and waited for a CPU, or None.
         involuntary_hz: switches a second that took its CPU away, or None.
+        in_hand: mean number of events in it, served, kept, or waiting for room behind it; None where not
+            each that comes in goes out.
     """
 
     label: str
@@ -222,6 +225,7 @@ class StageResult:
     cpu: float | None = None
     run_queue: float | None = None
     involuntary_hz: float | None = None
+    in_hand: float | None = None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "HOLDS_LOOP",
+    "SEVERAL",
     "Columns",
     "Landmark",
     "Observation",
@@ -28,6 +29,10 @@ Columns = Mapping[str, NDArray[Any]]
 
 HOLDS_LOOP = "event loop"
 """Type of what is published for a task that holds its loop: its busy time is that, and it is not a stage."""
+
+
+SEVERAL = " + "
+"""Between the labels of unlike stages that use one side of a queue."""
 
 
 class QueueKind(StrEnum):
@@ -136,6 +141,11 @@ class Queue:
     def source(self) -> str:
         """The label of the stage that puts events in, or ""."""
         return stage_label(self.source_type, self.source_name)
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """The labels of the stages that put events in: none, one, or several unlike ones."""
+        return tuple(self.source.split(SEVERAL)) if self.source else ()
 
     @cached_property
     def drain(self) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from latlab.model.queues.analysis import Doubt, DoubtKind, QueueResult, SocketResult, Verdict
 from latlab.model.queues.observation import Observation
+from latlab.queues.judge.lines import in_circles
 from latlab.queues.judge.measures.measured import Measured
 from latlab.queues.judge.measures.series import Series, is_limited, is_pool
 from latlab.queues.judge.measures.threads import every_thread, stage_times
@@ -51,7 +52,8 @@ def doubts_about(
     """
     found = [*_swapped(series), *_above_capacity(series), *_more_out_than_in(series), *_above_whole(measured)]
     if verdict is Verdict.STAGE and named is not None:
-        found += _rarely_at_work(named, measured, moving)
+        rarely = _rarely_at_work(named, measured, moving)
+        found += rarely and (_goes_round(measured, series) or rarely)
         found += _never_starved(named, measured, series)
         found += _source_as_slow(named, observation, measured, series)
     if verdict is Verdict.BURST:
@@ -60,6 +62,7 @@ def doubts_about(
         found += _backed_up(queues)
         found += _socket_drops(sockets)
         found += _busy_loop(observation, series)
+        found += _goes_round(measured, series)
     return tuple(found)
 
 
@@ -118,7 +121,10 @@ def _source_as_slow(named: str, observation: Observation, measured: Measured, se
     first, seconds = rows[0], max(float(measured.time.sum()), 1e-12)
     busy = float(measured.work[first].sum()) / seconds
     known = {view.label for view in measured.views}
-    fed = [row for row, queue in enumerate(series.queues) if queue.source not in known and not is_pool(queue)]
+    fed = [
+        row for row, queue in enumerate(series.queues)
+        if not known.intersection(queue.sources) and not is_pool(queue)
+    ]  # fmt: skip
     works = stage_times(observation, measured.edges)
     sources = {series.queues[row].source for row in fed}
     if not sources or not sources <= works.keys():
@@ -247,6 +253,28 @@ def _busy_loop(observation: Observation, series: Series) -> list[Doubt]:
         for one in every_thread(observation, (int(at[0]), int(at[-1])), set(loops))
         if one.cpu + one.wait >= _BUSY_LOOP
     ]
+
+
+def _goes_round(measured: Measured, series: Series) -> list[Doubt]:
+    """Stages that give each other all their events want for no load: how many go round limits them.
+
+    As of a window of requests under way, or a delay that keeps many at a time and is busy with none.
+    """
+    used = [
+        row for row, queue in enumerate(series.queues) if not is_pool(queue) and queue.source != queue.drain
+    ]
+    around = in_circles([(queue.source, queue.drain) for queue in series.queues])
+    # (One that unlike stages fill is in no circle by that: then nothing is said.)
+    if not used or not around.issuperset(used):
+        return []
+    known = [view for view in measured.views if view.held is not None]
+    if len(known) < len(measured.views):
+        return []
+    seconds = max(series.seconds, 1e-12)
+    hands = [float(view.held @ series.weights) / seconds for view in known if view.held is not None]
+    most = int(np.argmax(hands))
+    in_queues = float(series.low[used].sum(axis=0) @ series.weights) / seconds
+    return [Doubt(DoubtKind.GOES_ROUND, known[most].label, "", hands[most], in_queues + sum(hands))]
 
 
 def _socket_drops(sockets: tuple[SocketResult, ...]) -> list[Doubt]:

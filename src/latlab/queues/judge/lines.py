@@ -6,13 +6,15 @@ last stage of the first takes leaves the first stage of the second.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from latlab.model.queues.analysis import Doubt, DoubtKind
 from latlab.queues.judge.measures.series import Series
 
-__all__ = ["lines_of", "unseen_queues"]
+__all__ = ["in_circles", "lines_of", "unseen_queues"]
 
 _FEWEST = 200  # events: fewer go in step by chance
 _IN_STEP = 0.03  # of the events, and …
@@ -30,11 +32,12 @@ def lines_of(series: Series) -> list[list[int]]:
         return label
 
     for queue in series.queues:
-        if queue.source and queue.drain:
-            parent[root(queue.source)] = root(queue.drain)
+        if queue.drain:
+            for source in queue.sources:
+                parent[root(source)] = root(queue.drain)
     found: dict[str, list[int]] = {}
     for row, queue in enumerate(series.queues):
-        end = queue.drain or queue.source
+        end = queue.drain or next(iter(queue.sources), "")
         # Of a queue that says neither end nobody knows where it belongs: it is a line of its own.
         found.setdefault(root(end) if end else f"queue {queue.number}", []).append(row)
     moved = _moved(series.out) + _moved(series.in_)
@@ -72,11 +75,14 @@ def _ends(
     """Of a line, what its last stages took, and what its first ones put in: over time."""
     taken: dict[str, NDArray[np.int64]] = {}
     given: dict[str, NDArray[np.int64]] = {}
+    outputs: set[str] = set()
     for row in rows:
         queue = series.queues[row]
         taken[queue.drain] = taken.get(queue.drain, 0) + series.out[row]
-        given[queue.source] = given.get(queue.source, 0) + series.in_[row]
-    lasts = {label: counts for label, counts in taken.items() if label and label not in given}
+        if len(queue.sources) == 1:
+            given[queue.source] = given.get(queue.source, 0) + series.in_[row]
+        outputs.update(queue.sources)
+    lasts = {label: counts for label, counts in taken.items() if label and label not in outputs}
     firsts = {label: counts for label, counts in given.items() if label and label not in taken}
     return lasts, firsts
 
@@ -86,3 +92,25 @@ def _in_step(taken: NDArray[np.int64], given: NDArray[np.int64]) -> bool:
     if least < _FEWEST:
         return False
     return int(np.ptp(taken - given)) <= min(_MOST_APART, max(4, _IN_STEP * least))
+
+
+def in_circles(ends: Sequence[tuple[str, str]]) -> set[int]:
+    """The queues whose drain is, by whatever way, in front of their source.
+
+    Args:
+        ends: of each queue, the nodes that fill and drain it.
+    """
+    names = {name: i for i, name in enumerate(dict.fromkeys(name for pair in ends for name in pair))}
+    reach = np.zeros((len(names), len(names)), np.bool_)
+    for source, drain in ends:
+        if source and drain and source != drain:
+            reach[names[source], names[drain]] = True
+    steps = 1
+    while steps < len(names):
+        reach |= reach @ reach
+        steps *= 2
+    return {
+        row
+        for row, (source, drain) in enumerate(ends)
+        if source and drain and source != drain and reach[names[drain], names[source]]
+    }

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from latlab.model.evidence.queues import QueueEvidence
 from latlab.model.evidence.said import said
 from latlab.model.queues.analysis import Period, QueueResult
-from latlab.model.queues.observation import Observation, QueueKind
+from latlab.model.queues.observation import SEVERAL, Observation, QueueKind
 from latlab.queues.judge.measures.measured import Measured
 from latlab.queues.judge.measures.stages import StageView
 from latlab.queues.judge.measures.threads import every_thread
@@ -105,7 +105,7 @@ def _backpressure(view: StageView, queues: tuple[QueueResult, ...]) -> list[str]
         for queue in full.get(labels.popleft(), ()):
             if queue.name not in chain:
                 chain[queue.name] = None
-                labels.append(queue.source)
+                labels.extend(queue.source.split(SEVERAL))
     return list(chain)
 
 
@@ -128,7 +128,7 @@ def burst_sentence(queues: tuple[QueueResult, ...]) -> str | None:
     if worst is None:
         return None
     effect = (
-        f"{worst.dropped} events were dropped"
+        f"{worst.dropped:,} events were dropped"
         if worst.dropped
         else f"it was full {share(worst.full, digits=2)} of the time"
     )
@@ -144,7 +144,7 @@ def _rose(queue: QueueResult, drains: set[str]) -> bool:
     return (
         queue.capacity >= _SMALLEST_BURST
         and queue.fill_p50 <= queue.capacity / 2
-        and queue.source not in drains
+        and drains.isdisjoint(queue.source.split(SEVERAL))
     )
 
 

@@ -218,7 +218,7 @@ def _line(
     pool, waits = pool_that_limits(measured, series, stage, verdict)
     if pool is not None:
         stage, verdict, evidence = pool[0], Verdict.POOL, [pool[1]]
-    ends = {end for queue in series.queues for end in (queue.source, queue.drain) if end}
+    ends = {end for queue in series.queues for end in (*queue.sources, queue.drain) if end}
     over = overrun(sockets, ends) if verdict in (Verdict.NONE, Verdict.BURST) else None
     if over is not None:
         socket, slow, text = over
@@ -268,6 +268,7 @@ def _stage_result(measured: Measured, i: int, series: Series, queues: tuple[Queu
         cpu=thread.cpu if thread else None,
         run_queue=thread.wait if thread else None,
         involuntary_hz=thread.involuntary_hz if thread else None,
+        in_hand=None if view.held is None else float(view.held @ series.weights / max(series.seconds, 1e-12)),
     )
 
 

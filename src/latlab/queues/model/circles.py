@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from latlab.queues.judge.lines import in_circles
 from latlab.queues.judge.measures.series import Series
 from latlab.queues.judge.measures.stages import StageView
 
@@ -30,7 +31,7 @@ def events_in_circles(
         busy: shape (stages, blocks): as `Measured` has it.
         ends: of each queue, the nodes that fill and drain it.
     """
-    rows = _in_circles(ends)
+    rows = in_circles(ends)
     if not rows:
         return {}
     share = busy.sum(axis=1) / max(float(series.seconds), 1e-12)
@@ -47,21 +48,3 @@ def events_in_circles(
         for row in (set(views[i].inputs) | set(views[i].pools)) & rows:
             found[row] += int(hand[at])
     return found
-
-
-def _in_circles(ends: Sequence[tuple[str, str]]) -> set[int]:
-    """The queues whose drain is, by whatever way, in front of their source."""
-    names = {name: i for i, name in enumerate(dict.fromkeys(name for pair in ends for name in pair))}
-    reach = np.zeros((len(names), len(names)), np.bool_)
-    for source, drain in ends:
-        if source and drain and source != drain:
-            reach[names[source], names[drain]] = True
-    steps = 1
-    while steps < len(names):
-        reach |= reach @ reach
-        steps *= 2
-    return {
-        row
-        for row, (source, drain) in enumerate(ends)
-        if source and drain and source != drain and reach[names[drain], names[source]]
-    }

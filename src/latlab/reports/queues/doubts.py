@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from latlab.model.queues.analysis import Doubt, DoubtKind
-from latlab.words import count, share
+from latlab.words import count, number, share
 
 __all__ = ["doubt_in_words"]
 
@@ -76,6 +76,12 @@ def doubt_in_words(doubt: Doubt) -> str:
             return (
                 f"{where} and {other}, which feeds it, are about equally slow: {other} waits for room "
                 f"{waits}, so a faster {where} alone gains little"
+            )
+        case DoubtKind.GOES_ROUND:
+            return (
+                f"no event comes from outside, {number(doubt.limit)} go round, and no stage is busy for most "
+                f"of the time: {where} has {number(doubt.value)} of them in hand on average, so that more "
+                f"events under way or less time in {where} would be faster; try either"
             )
         case DoubtKind.SHARED_LOOP:
             return (

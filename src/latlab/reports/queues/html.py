@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from latlab.model.machine.environment import Environment
 from latlab.model.queues.analysis import Analysis
-from latlab.model.queues.observation import Observation, Queue, QueueKind
+from latlab.model.queues.observation import SEVERAL, Observation, Queue, QueueKind
 from latlab.reports.diagnosis.demo_html import add_fills
 from latlab.reports.html import Page
 from latlab.reports.queues.text import answer
@@ -85,7 +85,8 @@ def draw_topology(analysis: Analysis) -> str:
             continue
         label = f"{queue.dropped:,} lost" if queue.dropped else f"{queue.mean_fill:,.1f} / {queue.fill_max:,}"
         fill = queue.mean_fill / queue.capacity if queue.capacity else None
-        edges.append(topology.Edge(queue.source or "outside", queue.drain or "outside", label, fill))
+        for source in queue.source.split(SEVERAL):
+            edges.append(topology.Edge(source or "outside", queue.drain or "outside", label, fill))
     return topology.draw(nodes, edges)
 
 

@@ -170,7 +170,7 @@ def _current() -> Any:
 class Slot:
     """One queue's place in this process's file."""
 
-    __slots__ = ("_base", "_file", "_in", "_number", "_out")
+    __slots__ = ("_base", "_dropped", "_file", "_in", "_number", "_out")
 
     def __init__(
         self, name: Any, capacity: Any, implementation: Any, waiting: Any, identity: Any = 0
@@ -185,6 +185,7 @@ class Slot:
         hot = file.hot + number * _layout["queue_hot_bytes"]
         self._in = (hot + _layout["hot.producer.in"]) // 8
         self._out = (hot + _layout["hot.consumer.out"]) // 8
+        self._dropped = (hot + _layout["hot.producer.dropped"]) // 8
         file.words[self._in] = waiting
         kind = "kind.bounded" if capacity else "kind.unbounded"
         file.version(1)
@@ -207,6 +208,15 @@ class Slot:
         if self._file is None:
             return [0], 0
         return self._file.words, self._in if producer else self._out
+
+    def came(self) -> Any:
+        """Events put in so far."""
+        return self._file.words[self._in] if self._file is not None else 0
+
+    def drop(self) -> None:
+        """Count an event that was refused, and lost."""
+        if self._file is not None:
+            self._file.words[self._dropped] += 1
 
     def side(self, producer: Any, kind: Any, name: Any, thread: Any) -> None:
         """Name the stage at one side, and its first thread."""

@@ -24,6 +24,7 @@ _KEYWORD = re.compile(r"([A-Za-z_]\w*)\s*=\s*[\w.]*(?:Queue|Pool|Executor)\w*\s*
 _BEFORE = re.compile(r"(?:self\.|cls\.)?([A-Za-z_][\w.]*)\s*(?::[^=;]+)?=\s*$")
 _TARGETS = re.compile(r"^\s*\(?((?:[A-Za-z_][\w.]*\s*,\s*)+[A-Za-z_][\w.]*)\)?\s*=(?!=)\s*\(?")
 _KEY = re.compile(r"""["']([\w .-]+)["']\s*\]?\s*[:=]""")
+_LAST_KEY = re.compile(_KEY.pattern + r"\s*$")
 _AFTER = re.compile(r"\s*as\s+([A-Za-z_]\w*)")
 _AS = re.compile(r"\bas\s+([A-Za-z_]\w*)\s*[:,]")
 _NUMBER = re.compile(r"[-_ ]?\d+$")
@@ -57,12 +58,12 @@ def _by_position(frame: Any) -> Any:
     # Columns count bytes of UTF-8.
     first = linecache.getline(frame.f_code.co_filename, line).encode("utf-8")
     last = linecache.getline(frame.f_code.co_filename, end_line).encode("utf-8")
-    before = first[:begin].decode("utf-8", "replace")
+    before = first[:begin].decode("utf-8", "replace").rpartition(";")[2]  # of several statements on a line
     after = last[end:].decode("utf-8", "replace")
     match = _TARGETS.match(before)
     if match is not None:
         return _target(match.group(1).split(","), before[match.end() :])
-    match = _BEFORE.search(before) or _KEY.search(before) or _AFTER.match(after)
+    match = _BEFORE.search(before) or _LAST_KEY.search(before) or _AFTER.match(after)
     return match.group(1) if match is not None else ""
 
 

@@ -75,6 +75,7 @@ class Counts:
         "_implementation",
         "_of_side",
         "_queue",
+        "_refused",
         "_role",
         "_slot",
         "_stages",
@@ -102,6 +103,7 @@ class Counts:
         self._slot: Any = None
         self._users: tuple[set[int], set[int]] = (set(), set())
         self._of_side: tuple[list[str], list[str]] = ([], [])
+        self._refused: dict[int, tuple[int, int]] = {}  # by user: the event, and how many had come by then
         self.put, self.get = self._first_put, self._first_get
 
     def _first_put(self) -> None:
@@ -161,6 +163,23 @@ class Counts:
             times = _times.get(user)
             if times is not None:
                 times.enter(IDLE)
+
+    def refused(self, item: Any) -> None:
+        """The queue was full and did not take an event; who has it may come again.
+
+        It is lost where the same user is refused another one, and none has come in between. (One that came
+        may have been this one: then it is not counted.)
+        """
+        slot = self._slot
+        if slot is None:
+            return
+        user, now = self._who(), (id(item), slot.came())
+        before = self._refused.get(user)
+        if before is not None and before[0] != now[0] and before[1] == now[1]:
+            slot.drop()
+        if len(self._refused) > _MOST_USERS:
+            self._refused.clear()
+        self._refused[user] = now
 
     def _told(self, user: Any) -> Any:
         label = self._stages.label(user)
@@ -288,6 +307,7 @@ def count_classes(module: Any, who: Any) -> None:
     """Count what is made of a module's Queue, LifoQueue and PriorityQueue, and of their subclasses."""
     base = module.Queue
     waits.patch_looks(base)
+    waits.patch_refusals(base, getattr(module, "Full", None) or module.QueueFull)
     base._latlab_counts = (
         None  # of what was made before, or by a class that doesn't call its parent's __init__
     )

@@ -8,7 +8,7 @@ TYPE_CHECKING = False  # of typing: importing that takes longer than all of ours
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["patch_condition", "patch_looks", "patch_tasks"]
+__all__ = ["patch_condition", "patch_looks", "patch_refusals", "patch_tasks"]
 
 
 def patch_condition(condition: Any, counts: Any, for_event: Any) -> None:
@@ -54,6 +54,35 @@ def patch_looks(base: Any) -> None:
     for inner, outer in ((get, latlab_get), (empty, latlab_empty), (size, latlab_qsize)):
         outer.__name__, outer.__qualname__, outer.__doc__ = inner.__name__, inner.__qualname__, inner.__doc__
     base.get, base.empty, base.qsize = latlab_get, latlab_empty, latlab_qsize
+
+
+def patch_refusals(base: Any, full: Any) -> None:
+    """Have who finds a queue full, and does not wait for room, say so."""
+    by_tasks = base.__module__.startswith("asyncio")
+    inner = base.put_nowait if by_tasks else base.put
+
+    def latlab_put_nowait(self: Any, item: Any) -> Any:
+        try:
+            return inner(self, item)
+        except full:
+            if self._latlab_counts is not None:
+                self._latlab_counts.refused(item)
+            raise
+
+    def latlab_put(self: Any, item: Any, block: Any = True, timeout: Any = None) -> Any:
+        try:
+            return inner(self, item, block, timeout)
+        except full:
+            if self._latlab_counts is not None:
+                self._latlab_counts.refused(item)
+            raise
+
+    outer = latlab_put_nowait if by_tasks else latlab_put
+    outer.__name__, outer.__qualname__, outer.__doc__ = inner.__name__, inner.__qualname__, inner.__doc__
+    if by_tasks:
+        base.put_nowait = outer
+    else:
+        base.put = outer
 
 
 def patch_tasks(base: Any) -> None:

@@ -188,7 +188,6 @@ def expand(
     )
 
 
-_SOURCES = " + "  # between the labels of a side that several stages use
 _FEWEST = 50  # events
 _APART = 0.02  # of them
 
@@ -202,12 +201,12 @@ def _with_pools(queues: list[Queue], in_: Ints, out: Ints) -> tuple[Queue, ...]:
     moved_in, moved = in_[:, -1] - in_[:, 0], out[:, -1] - out[:, 0]
     found = list(queues)
     for row, queue in enumerate(queues):
-        if is_pool(queue) or queue.drain not in queue.source.split(_SOURCES):
+        if is_pool(queue) or queue.drain not in queue.sources:
             continue
         others = [
             other
             for other, one in enumerate(queues)
-            if one.drain == queue.drain and queue.drain not in one.source.split(_SOURCES)
+            if one.drain == queue.drain and queue.drain not in one.sources
         ]
         most, events = int(moved[row]), int(moved[others].sum())
         near = max(_APART * most, max(queue.capacity, 1))

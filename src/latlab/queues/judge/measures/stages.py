@@ -78,8 +78,8 @@ def stage_views(observation: Observation, series: Series) -> list[StageView]:
         if queue.drain:
             inputs.setdefault(queue.drain, []).append(row)
             types.setdefault(queue.drain, queue.drain_type)
-        if queue.source:
-            outputs.setdefault(queue.source, []).append(row)
+        for source in queue.sources:
+            outputs.setdefault(source, []).append(row)
     views = []
     for label in _in_order(inputs, outputs, series):
         ins, outs = _used(inputs[label], series), _used(outputs.get(label, []), series)
@@ -91,7 +91,7 @@ def stage_views(observation: Observation, series: Series) -> list[StageView]:
                 tuple(outs),
                 tuple(pools.get(label, pools.get(types.get(label, ""), []))),
                 _held(series, ins, outs),
-                _in_step(series.out[ins]),
+                _joins(series, ins, outs),
             )
         )
     return views
@@ -99,6 +99,15 @@ def stage_views(observation: Observation, series: Series) -> list[StageView]:
 
 # Counts of a join's inputs, and of a fork's outputs, differ by what is in hand, and never drift apart.
 _MOST_APART = 2
+
+
+def _joins(series: Series, inputs: list[int], outputs: list[int]) -> bool:
+    """One event of each input makes one of an output; who takes from each in turn puts on every one."""
+    if not _in_step(series.out[inputs]):
+        return False
+    taken = series.out[inputs, -1] - series.out[inputs, 0]
+    given = series.in_[outputs, -1] - series.in_[outputs, 0]
+    return not len(given) or int(given.max()) <= (int(taken.min()) + int(taken.sum())) / 2
 
 
 def _in_step(counts: NDArray[np.int64]) -> bool:
@@ -257,7 +266,7 @@ def _held(series: Series, inputs: list[int], outputs: list[int]) -> NDArray[np.i
     if not outputs:
         return None
     taken = series.out[inputs]
-    taken = taken.min(axis=0) if _in_step(taken) else taken.sum(axis=0)
+    taken = taken.min(axis=0) if _joins(series, inputs, outputs) else taken.sum(axis=0)
     given = series.in_[outputs]
     given = given.min(axis=0) if _in_step(given) else given.sum(axis=0)
     held: NDArray[np.int64] = taken - given
@@ -297,7 +306,7 @@ def chains(views: list[StageView], series: Series) -> list[list[int]]:
 def _in_order(inputs: dict[str, list[int]], outputs: dict[str, list[int]], series: Series) -> list[str]:
     """Stages by their distance from the source (Kahn's algorithm); those in a circle come last, as found."""
     before = {
-        label: {series.queues[row].source for row in rows if series.queues[row].source in inputs} - {label}
+        label: {source for row in rows for source in series.queues[row].sources if source in inputs} - {label}
         for label, rows in inputs.items()
     }
     order: list[str] = []
