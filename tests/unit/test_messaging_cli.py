@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from latlab.cli.messaging import messaging
 from latlab.errors import ExitCode, UsageError
 from latlab.messaging import analyse
-from latlab.messaging._experiments import Limit, Probe
+from latlab.messaging._limit import Limit, Probe
 from latlab.model.messaging.options import settings_of
 from latlab.model.messaging.results import Facts, Measurement, Settings, Side
 

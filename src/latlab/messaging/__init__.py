@@ -1,7 +1,8 @@
 """Measure how fast messages travel, from a ring to a broker."""
 
 from latlab.messaging._analysis import analyse, latencies, overheads
-from latlab.messaging._experiments import calibrate, compare, disturbance, find_limit, parse_objective, sweep
+from latlab.messaging._experiments import calibrate, compare, disturbance, sweep
+from latlab.messaging._limit import find_limit, parse_objective
 from latlab.messaging._measure import check, conform, measure, measure_and_analyse
 from latlab.messaging._pairs import Comparison, compare_pairs
 from latlab.messaging._recording import load_run, reserved, save_run

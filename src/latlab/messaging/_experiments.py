@@ -1,17 +1,15 @@
-"""More than one run: sweeps, the search for a limit, the harness's own cost, and comparisons."""
+"""More than one run: sweeps, the harness's own cost, and comparisons."""
 
 from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from latlab import words
 from latlab.errors import UsageError
 from latlab.messaging._analysis import latencies
 from latlab.messaging._measure import check, measure_and_analyse
@@ -22,13 +20,8 @@ from latlab.stats.quantiles import nearest_rank
 
 __all__ = [
     "Change",
-    "Limit",
-    "Objective",
-    "Probe",
     "calibrate",
     "compare",
-    "find_limit",
-    "parse_objective",
     "sweep",
 ]
 
@@ -100,177 +93,6 @@ def _frequency(khz: int | None) -> Any:
     return held()
 
 
-@dataclass(frozen=True)
-class Objective:
-    """A percentile of the intended-time latency, and what it must stay below."""
-
-    quantile: float
-    name: str
-    limit_ns: int
-
-
-def parse_objective(text: str) -> Objective:
-    """Read "p99.9<200us".
-
-    Raises:
-        UsageError: for anything else.
-    """
-    found = re.fullmatch(r"\s*p(\d+(?:\.\d+)?)\s*<\s*(\d+(?:\.\d+)?)\s*(ns|us|ms|s)\s*", text)
-    if found is None or not 0.0 < float(found[1]) < 100.0:
-        raise UsageError(f"'{text}' is not an objective", remedy="write p99.9<200us")
-    return Objective(round(float(found[1]) / 100, 12), f"p{found[1]}", words.duration_of(found[2] + found[3]))
-
-
-@dataclass(frozen=True)
-class Probe:
-    """One rate that was tried. `disturbed`: others took CPUs from the run meanwhile."""
-
-    rate_hz: float
-    value_ns: int | None
-    holds: bool
-    reason: str
-    disturbed: bool = False
-
-
-@dataclass(frozen=True)
-class Limit:
-    """The highest rate that held the objective.
-
-    Attributes:
-        rate_hz: None where not even the lowest rate held it.
-        fails_at_hz: the lowest rate that didn't; None where every one did.
-        held, repeats: how often `rate_hz` held when it was tried again.
-        confidence: with what confidence it holds in more than half of all runs: 1 - P(so many successes by
-        chance).
-    """
-
-    rate_hz: float | None
-    fails_at_hz: float | None
-    held: int
-    repeats: int
-    confidence: float
-    probes: tuple[Probe, ...]
-
-    @property
-    def trustworthy(self) -> bool:
-        """Whether no rate failed while others took CPUs from its last run: it may hold on a quiet machine."""
-        last = {one.rate_hz: one for one in self.probes}
-        return not any(one.disturbed and not one.holds for one in last.values())
-
-
-def find_limit(
-    settings: Settings,
-    objective: Objective,
-    *,
-    low_hz: float = 1000.0,
-    high_hz: float = 1e8,
-    seconds: float = 0.5,
-    precision: float = 0.02,
-    repeats: int = 5,
-    probe: Callable[[float], Probe] | None = None,
-    told: Callable[[Probe], None] = lambda _: None,
-) -> Limit:
-    """Search the highest rate at which the objective holds: double it, then halve the bracket's ratio.
-
-    The found rate is tried `repeats` more times, and lowered by the precision until it holds in most of
-    them: one lucky run is not a limit. A rate that fails while others take CPUs from its run is tried again.
-
-    Args:
-        probe: runs one rate; injected in tests.
-        told: hears of every probe as it ends.
-    """
-    done: list[Probe] = []
-
-    def run(rate: float) -> bool:
-        for _ in range(1 + _AGAIN):
-            found = (probe or _prober(settings, objective, seconds))(rate)
-            done.append(found)
-            told(found)
-            if found.holds or not found.disturbed:
-                break
-        return found.holds
-
-    passing, failing, rate = None, None, low_hz
-    while passing is None or passing < high_hz:
-        if not run(rate):
-            failing = rate
-            break
-        passing, rate = rate, min(2 * rate, high_hz)
-    if passing is None:
-        return Limit(None, failing, 0, 1, 0.0, tuple(done))
-    while failing is not None and failing / passing > 1 + precision:
-        middle = math.sqrt(passing * failing)
-        if run(middle):
-            passing = middle
-        else:
-            failing = middle
-    held = 0
-    for _ in range(20):
-        held = sum(run(passing) for _ in range(repeats))
-        if held * 2 > repeats or passing <= low_hz:
-            break
-        failing, passing = passing, max(low_hz, passing / (1 + 2 * precision))
-    chance = sum(math.comb(repeats, k) for k in range(held, repeats + 1)) / 2**repeats
-    return Limit(passing, failing, held, repeats, 1.0 - chance, tuple(done))
-
-
-def _prober(settings: Settings, objective: Objective, seconds: float) -> Callable[[float], Probe]:
-    # A p99.9 takes ten messages above it before it means anything.
-    # Fewer than 200 messages don't show whether a queue grows.
-    least = max(200, math.ceil(10 / (1.0 - objective.quantile)))
-
-    def probe(rate: float) -> Probe:
-        found, grows = once(rate, seconds)
-        # A start that is slow looks like a queue that grows, and four times as long it doesn't.
-        return once(rate, 4 * seconds)[0] if grows and seconds < _LONGEST_S else found
-
-    def once(rate: float, seconds: float) -> tuple[Probe, bool]:
-        count = max(least, min(int(rate * seconds), 5_000_000))
-        load = settings.load if settings.load == "poisson" else "rate"
-        one = settings.with_(
-            rate_hz=rate, load=load, messages=count, warmup=min(1000, count // 10), duration_s=None
-        )
-        measurement, result = measure_and_analyse(one)
-        if result.partial == INTERRUPTED:
-            raise KeyboardInterrupt
-        latency = _intended(measurement)
-        others = disturbance(measurement) is not None
-        if result.partial is not None or result.lost or not latency.size:
-            why = result.partial or f"{result.lost} messages lost"
-            return Probe(rate, None, False, why, others), False
-        value = int(nearest_rank(latency, objective.quantile))
-        if value >= objective.limit_ns:
-            return Probe(rate, value, False, f"{objective.name} is above the objective", others), False
-        if result.stability == "rising" or _behind(measurement, latency):
-            return Probe(rate, value, False, "a queue grows: it would not hold for longer", others), True
-        return Probe(rate, value, True, "holds", others), False
-
-    return probe
-
-
-_AGAIN = 2
-# Longer than this nobody waits for a rate; a queue that grows by 5 % of the time has then 0.1 s in it.
-_LONGEST_S = 2.0
-_BACKLOG = 0.02  # of the run's time, beyond the usual latency
-
-
-def _intended(m: Measurement) -> Any:
-    """Latencies of the measured messages, from the intended time where there is one."""
-    if m.intended_ns is None:
-        return latencies(m)[1]
-    received = m.received_ns[m.settings.warmup :]
-    return (received - m.intended_ns[m.settings.warmup :])[received >= 0]
-
-
-def _behind(m: Measurement, latency: Any) -> bool:
-    """Whether the last messages came so late that the rate was not carried."""
-    if m.intended_ns is None:
-        return False
-    part = max(1, latency.size // 10)
-    end, begin = float(np.median(latency[-part:])), float(np.median(latency[:part]))
-    return end - begin > _BACKLOG * float(m.intended_ns[-1] - m.intended_ns[m.settings.warmup])
-
-
 def calibrate(size: int = 64) -> dict[str, Any]:
     """What the harness costs: ns a message and side, the clock, and the floor through a ring."""
     from latlab._core import messaging as core
@@ -317,9 +139,17 @@ class Change:
 _RUN_SPREAD = {"p50": 0.35, "p90": 0.5, "p99": 1.1, "p99.9": 1.1}
 
 
+def intended_latencies(m: Measurement) -> Any:
+    """Latencies of the measured messages, from the intended time where there is one."""
+    if m.intended_ns is None:
+        return latencies(m)[1]
+    received = m.received_ns[m.settings.warmup :]
+    return (received - m.intended_ns[m.settings.warmup :])[received >= 0]
+
+
 def disturbance(m: Measurement) -> Doubt | None:
     """What took CPUs from a run; None where nothing did."""
-    return next(iter(disturbed(m, _intended(m))), None)
+    return next(iter(disturbed(m, intended_latencies(m))), None)
 
 
 def compare(a: Measurement, b: Measurement, *, threshold: float = 0.05, seed: int = 1) -> list[Change]:
@@ -336,7 +166,7 @@ def compare(a: Measurement, b: Measurement, *, threshold: float = 0.05, seed: in
     """
     latency = []
     for m in (a, b):
-        value = _intended(m)
+        value = intended_latencies(m)
         if value.size < 100:
             raise UsageError(
                 "a run of fewer than 100 received messages can't be compared", remedy="measure longer"

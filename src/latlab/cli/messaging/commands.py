@@ -28,7 +28,12 @@ FORMATS = ("gnuplot", "csv", "hlog", "json", "html")
 @click.option(
     "--high", "high_hz", type=ABOVE_ZERO, default=1e8, help="Highest rate to try, in messages a second."
 )
-@click.option("--seconds", type=Seconds(), default=0.5, help="Duration of each trial.")
+@click.option(
+    "--seconds",
+    type=Seconds(),
+    default=0.5,
+    help="Duration of each trial; the limit holds for 20 times as long.",
+)
 @click.option(
     "--precision",
     type=click.FloatRange(0, 1, min_open=True),
@@ -53,21 +58,22 @@ def find_limit_command(as_json: bool, objective: str, **options: Any) -> int:
         raise UsageError("a search needs 0 < --low <= --high, a repeat and a precision between 0 and 1")
 
     def told(probe: Any) -> None:
-        say(f"{rate(probe.rate_hz, 'messages')}: {duration(probe.value_ns)}, {probe.reason}")
+        tried = f"{rate(probe.rate_hz, 'messages')} for {probe.seconds:g} s"
+        say(f"{tried}: {duration(probe.value_ns)}, {probe.reason}")
 
     limit = find_limit(settings_from(options), asked, **search, told=told)
     if as_json:
         found = {"objective": objective, "trustworthy": limit.trustworthy, **asdict(limit)}
         click.echo(dumps({"schema": 1, **found}))
     elif limit.rate_hz is None:
-        click.echo(
-            f"{objective} does not hold at {rate(search['low_hz'], 'messages')}, the lowest rate tried"
-        )
+        lowest = rate(limit.fails_at_hz or search["low_hz"], "messages")
+        click.echo(f"{objective} does not hold at {lowest}, the lowest rate tried")
     else:
         fails = limit.fails_at_hz
+        stretch = f"it held for {limit.sustained_s:g} s at a stretch, and " if limit.sustained_s else ""
         above = ", the highest rate tried" if fails is None else f", fails at {rate(fails, 'messages')}"
         click.echo(
-            f"{objective} holds up to {rate(limit.rate_hz, 'messages')}{above}; "
+            f"{objective} holds up to {rate(limit.rate_hz, 'messages')}{above}; {stretch}"
             f"{limit.held} of {limit.repeats} confirming runs held (confidence "
             f"{share(limit.confidence, digits=0)})"
         )
