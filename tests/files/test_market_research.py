@@ -239,6 +239,22 @@ def test_streams_hold_what_the_tables_hold(day: Path, monkeypatch: pytest.Monkey
     assert sorted(streamed, key=key) == bars(day, every_ns=1800 * S).to_pylist()
 
 
+def test_rows_at_even_times_are_bounded_in_number_however_many_a_piece_makes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "day.itch"
+    generate(path, seed=4, messages=20_000, symbols=40)
+    whole = snapshots(path, every_ns=60 * S)
+    assert whole.num_rows > 20_000
+    most = whole.num_rows // 40
+    monkeypatch.setattr("latlab.market.books.tables._ROWS", most)
+    monkeypatch.setattr("latlab.market.books.tables._MOST_STEP", 1 << 12)
+    tables = list(snapshot_stream(path, every_ns=60 * S))
+    assert [row for table in tables for row in table.to_pylist()] == whole.to_pylist()
+    assert max(table.num_rows for table in tables) < 4 * most
+    assert min(table.num_rows for table in tables[:-1]) >= most
+
+
 @pytest.mark.parametrize(
     "asked",
     [

@@ -26,13 +26,17 @@ from latlab.market.books.passes import (
     write_inside,
 )
 from latlab.market.books.selection import MAX_NS, Selecting, Selection, symbol_list
-from latlab.market.files.open import Source
+from latlab.market.files.open import Piece, Source
 from latlab.market.files.session_date import date_of, with_time
 from latlab.market.wire.source import source_of
 from latlab.model.market import FeedError, Written
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_ROWS = 1 << 18
+_LEAST_STEP, _MOST_STEP = 1 << 10, 1 << 18
 
 
 @dataclass
@@ -74,19 +78,25 @@ def stream(
     part: Selection,
     *,
     tell: Tell = None,
+    dense: bool = False,
 ) -> Iterator[pa.Table]:
     """A table for each piece of the input; the first may be empty, and gives the schema.
+
+    Args:
+        dense: rows come by the time that passes, and not by the bytes: a piece that makes too many at once is
+            taken in parts.
 
     Raises:
         InputError: the input is bad and the reading strict; what came before was yielded.
     """
     torn: list[FeedError] = []
-    yielded = False
+    yielded, step = False, _Step()
     try:
         with source.pieces() as pieces:
-            for piece in pieces:
-                pipeline.feed(piece)
+            for part_of_piece in _parts(pieces, step) if dense else pieces:
+                pipeline.feed(part_of_piece)
                 table = take()
+                step.fit(table.num_rows)
                 if table.num_rows:
                     yielded = True
                     yield table
@@ -101,6 +111,45 @@ def stream(
     found = census_of(source, pipeline, torn, absent(pipeline, part.symbols))
     refuse(source, found, part.lenient)
     tell_census(found, tell)
+
+
+class _Step:
+    """How many bytes to read at once, so that they make about `_ROWS` rows."""
+
+    def __init__(self) -> None:
+        self.size = _LEAST_STEP
+
+    def fit(self, rows: int) -> None:
+        wanted = self.size * _ROWS // max(rows, 1)
+        self.size = max(_LEAST_STEP, min(wanted, 2 * self.size, _MOST_STEP))
+
+
+def _parts(pieces: Iterator[Piece], step: _Step) -> Iterator[Piece]:
+    for piece in pieces:
+        at = 0
+        while at < len(piece):
+            size = step.size
+            yield piece[at : at + size]
+            at += size
+
+
+def _gathered(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows in tables of `_ROWS` at least, but the last."""
+    import pyarrow as pa
+
+    held: list[pa.Table] = []
+    try:
+        for table in tables:
+            held.append(table)
+            if sum(one.num_rows for one in held) >= _ROWS:
+                yield pa.concat_tables(held)
+                held = []
+    except InputError:
+        if held:
+            yield pa.concat_tables(held)
+        raise
+    if held:
+        yield pa.concat_tables(held)
 
 
 def inside_stream(
@@ -309,7 +358,8 @@ def snapshot_stream(
         table, of_first_day = shape(pipeline, levels)
         return with_time(table, when, of_first_day)
 
-    return TableStream(stream(source, pipeline, take, part, tell=tell))
+    tables = stream(source, pipeline, take, part, tell=tell, dense=every_ns != 0)
+    return TableStream(_gathered(tables) if every_ns else tables)
 
 
 _NUMBERS = ("bid_px", "bid_qty", "bid_orders", "offer_px", "offer_qty", "offer_orders")
