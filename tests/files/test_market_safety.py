@@ -41,6 +41,7 @@ from latlab.market import (
     stats_archive,
     trades,
 )
+from latlab.market.files.decompress import checked
 from latlab.market.files.open import Source
 
 # What each command needs behind FILE to write OUT.
@@ -86,6 +87,36 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {"gz": gzip.compress, "xz": lzma.c
 
 def packed(data: bytes, kind: str) -> bytes:
     return PACKED[kind](data) if kind in PACKED else bytes(pa.compress(data, kind, asbytes=True))
+
+
+# The beginning of a frame, by the formats' specifications.
+HEADS = {
+    "zstd": (b"\x28\xb5\x2f\xfd\x64", b"\x28\xb5\x2f\xfd\x60"),
+    "lz4": (b"\x04\x22\x4d\x18\x64\x40", b"\x04\x22\x4d\x18\x60\x40"),
+    "xz": (b"\xfd7zXZ\0\0\x04", b"\xfd7zXZ\0\0\0"),
+    "gzip": (b"\x1f\x8b\x08\0\0\0\0\0", None),
+    "bzip2": (b"BZh91AY&", None),
+}
+
+
+@pytest.mark.parametrize("kind", list(HEADS))
+def test_a_compression_without_a_checksum_is_known_by_its_header(kind: str) -> None:
+    with_one, without = HEADS[kind]
+    assert checked(with_one)
+    assert without is None or not checked(without)
+
+
+@pytest.mark.parametrize("kind", ["gz", "xz", "xz without", "zstd", "lz4"])
+def test_a_file_whose_compression_has_no_checksum_is_told_and_read(
+    day: Path, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, file = day.read_bytes(), tmp_path / "file"
+    bare = kind == "xz without"
+    file.write_bytes(lzma.compress(data, check=lzma.CHECK_NONE) if bare else packed(data, kind))
+    code, _, said = called(capsys, "market", "trades", file, "-o", tmp_path / "OUT.csv")
+    assert code == 0
+    assert said.count("carries no checksum: damage inside it can go unseen") == (kind not in ("gz", "xz"))
+    assert census(file).unchecked == {"xz without": "xz", "zstd": "zstd", "lz4": "lz4"}.get(kind, "")
 
 
 @pytest.mark.parametrize("way", ["file", "fifo"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,7 @@ class Census:
         absent: symbols that were asked for and that the input has not.
         early_ends: frames of length zero, which end a session, with messages of the same day behind them.
         jumped: bytes that hold no message, over which a lenient reading jumped.
+        unchecked: by what the input is compressed, where that carries no checksum: then damage can go unseen.
     """
 
     dialect: str
@@ -66,6 +67,7 @@ class Census:
     absent: tuple[str, ...] = ()
     early_ends: int = 0
     jumped: int = 0
+    unchecked: str = field(default="", compare=False)
 
     def damage(self, *, books: bool) -> dict[str, int]:
         """By kind, what says that the input is not whole: a result from it is not to be trusted.

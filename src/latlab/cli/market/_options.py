@@ -82,8 +82,10 @@ def conclude(found: Census, *, books: bool = True, of: Path | None = None) -> Ex
     Args:
         of: which of several inputs it is.
     """
-    from latlab.reports.market.text import damage_text
+    from latlab.reports.market.text import damage_text, unchecked_text
 
+    if note := unchecked_text(found):
+        click.echo(f"latlab: {f'{of}: ' if of else ''}{note}", err=True)
     for line in damage_text(found, books=books):
         click.echo(f"latlab: warning: {f'{of}: ' if of else ''}{line}", err=True)
     return ExitCode.NOT_TRUSTWORTHY if found.damage(books=books) else ExitCode.OK

@@ -85,6 +85,7 @@ def census_of(
         anomalies=pipeline.anomalies(),
         transport=source.transport_counts() or pipeline.transport_counts(),
         absent=missing,
+        unchecked=source.unchecked,
         **{name: counts[name] for name in _COUNTED},
     )
 

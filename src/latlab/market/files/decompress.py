@@ -49,6 +49,22 @@ def compression_of(head: bytes) -> str | None:
     return next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)
 
 
+def checked(head: bytes) -> bool:
+    """Whether a compressed stream that begins so carries a checksum of what is in it.
+
+    gzip and bzip2 always do, the others where their first frame's header says so: what is damaged without one
+    may be decompressed to something else without a word.
+    """
+    kind = compression_of(head)
+    if kind == "zstd":
+        return len(head) < 5 or bool(head[4] & 0x04)  # Content_Checksum_flag, RFC 8878, 3.1.1.1.1
+    if kind == "lz4":
+        return len(head) < 5 or bool(head[4] & 0x14)  # of blocks, or of the content: LZ4 frame format 1.6
+    if kind == "xz":
+        return len(head) < 8 or bool(head[7] & 0x0F)  # type of check, .xz file format 2.1.1.2
+    return True
+
+
 def decompressed(file: IO[bytes], kind: str | None, size: int, *, slowly: bool = False) -> Iterator[bytes]:
     """Blocks of at most `size` bytes.
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from latlab._core.market import MappedPiece
 from latlab.errors import InputError
-from latlab.market.files.decompress import COMPRESSIONS, DAMAGES, compression_of, decompressed
+from latlab.market.files.decompress import COMPRESSIONS, DAMAGES, checked, compression_of, decompressed
 
 Piece = npt.NDArray[np.uint8]
 
@@ -77,6 +77,8 @@ class Source:
 
     live = False
     """Whether it comes off the wire."""
+    unchecked = ""
+    """What it is compressed by, where that carries no checksum."""
     _once: IO[bytes] | None = None  # of what can't be opened again
 
     def __init__(self, path: str | PathLike[str]) -> None:
@@ -92,6 +94,8 @@ class Source:
             raise InputError(path, f"can't be opened: {error.strerror or error}") from error
         self._raw = raw
         self.compression = compression_of(raw)
+        if self.compression is not None and not checked(raw):
+            self.unchecked = self.compression
         head = raw if self.compression is None else self._head(self.compression)
         if not head:
             self._close()

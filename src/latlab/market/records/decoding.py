@@ -160,6 +160,7 @@ class _Decoder:
             last_ns=0,
             anomalies={},
             transport=source.transport_counts() or ({} if transport is None else transport.counts()),
+            unchecked=source.unchecked,
         )
 
     def feed(self, piece: npt.NDArray[np.uint8]) -> dict[str, Records]:

@@ -35,6 +35,13 @@ def depth_text(depth: Depth) -> str:
     return "\n".join(lines)
 
 
+def unchecked_text(census: Census) -> str | None:
+    """What the input's compression leaves open; None: nothing."""
+    if not census.unchecked:
+        return None
+    return f"the {census.unchecked} file carries no checksum: damage inside it can go unseen"
+
+
 def damage_text(census: Census, *, books: bool) -> list[str]:
     """What was skipped, lost or could not be applied: a sentence each, nothing is absorbed silently."""
     lines = []
