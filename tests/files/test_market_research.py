@@ -247,8 +247,8 @@ def test_rows_at_even_times_are_bounded_in_number_however_many_a_piece_makes(
     whole = snapshots(path, every_ns=60 * S)
     assert whole.num_rows > 20_000
     most = whole.num_rows // 40
-    monkeypatch.setattr("latlab.market.books.tables._ROWS", most)
-    monkeypatch.setattr("latlab.market.books.tables._MOST_STEP", 1 << 12)
+    monkeypatch.setattr("latlab.market.books.bounded._ROWS", most)
+    monkeypatch.setattr("latlab.market.books.bounded._MOST_STEP", 1 << 12)
     tables = list(snapshot_stream(path, every_ns=60 * S))
     assert [row for table in tables for row in table.to_pylist()] == whole.to_pylist()
     assert max(table.num_rows for table in tables) < 4 * most

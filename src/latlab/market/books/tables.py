@@ -13,6 +13,7 @@ import numpy as np
 
 from latlab._core.market import Pipeline
 from latlab.errors import InputError, UsageError
+from latlab.market.books.bounded import Step, gathered, in_parts
 from latlab.market.books.passes import (
     Input,
     Tell,
@@ -26,17 +27,13 @@ from latlab.market.books.passes import (
     write_inside,
 )
 from latlab.market.books.selection import MAX_NS, Selecting, Selection, symbol_list
-from latlab.market.files.open import Piece, Source
+from latlab.market.files.open import Source
 from latlab.market.files.session_date import date_of, with_time
 from latlab.market.wire.source import source_of
 from latlab.model.market import FeedError, Written
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-_ROWS = 1 << 18
-_LEAST_STEP, _MOST_STEP = 1 << 10, 1 << 18
 
 
 @dataclass
@@ -90,10 +87,10 @@ def stream(
         InputError: the input is bad and the reading strict; what came before was yielded.
     """
     torn: list[FeedError] = []
-    yielded, step = False, _Step()
+    yielded, step = False, Step()
     try:
         with source.pieces() as pieces:
-            for part_of_piece in _parts(pieces, step) if dense else pieces:
+            for part_of_piece in in_parts(pieces, step) if dense else pieces:
                 pipeline.feed(part_of_piece)
                 table = take()
                 step.fit(table.num_rows)
@@ -111,45 +108,6 @@ def stream(
     found = census_of(source, pipeline, torn, absent(pipeline, part.symbols))
     refuse(source, found, part.lenient)
     tell_census(found, tell)
-
-
-class _Step:
-    """How many bytes to read at once, so that they make about `_ROWS` rows."""
-
-    def __init__(self) -> None:
-        self.size = _LEAST_STEP
-
-    def fit(self, rows: int) -> None:
-        wanted = self.size * _ROWS // max(rows, 1)
-        self.size = max(_LEAST_STEP, min(wanted, 2 * self.size, _MOST_STEP))
-
-
-def _parts(pieces: Iterator[Piece], step: _Step) -> Iterator[Piece]:
-    for piece in pieces:
-        at = 0
-        while at < len(piece):
-            size = step.size
-            yield piece[at : at + size]
-            at += size
-
-
-def _gathered(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in tables of `_ROWS` at least, but the last."""
-    import pyarrow as pa
-
-    held: list[pa.Table] = []
-    try:
-        for table in tables:
-            held.append(table)
-            if sum(one.num_rows for one in held) >= _ROWS:
-                yield pa.concat_tables(held)
-                held = []
-    except InputError:
-        if held:
-            yield pa.concat_tables(held)
-        raise
-    if held:
-        yield pa.concat_tables(held)
 
 
 def inside_stream(
@@ -359,7 +317,7 @@ def snapshot_stream(
         return with_time(table, when, of_first_day)
 
     tables = stream(source, pipeline, take, part, tell=tell, dense=every_ns != 0)
-    return TableStream(_gathered(tables) if every_ns else tables)
+    return TableStream(gathered(tables) if every_ns else tables)
 
 
 _NUMBERS = ("bid_px", "bid_qty", "bid_orders", "offer_px", "offer_qty", "offer_orders")
