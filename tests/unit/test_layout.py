@@ -134,5 +134,5 @@ def test_planted_service_time_is_a_duration_or_nanoseconds(written: str) -> None
 
 
 def test_planted_service_time_of_an_unknown_stage_names_the_stages() -> None:
-    with pytest.raises(UsageError, match="unknown stage 'bok'; name one of: decoder, market, book"):
+    with pytest.raises(UsageError, match=r"unknown stage 'bok'; did you mean 'book'\? name one of: decoder"):
         slowed_by(Layout(), ["bok=30us"])

@@ -86,7 +86,9 @@ def _head(file: Path) -> bytes:
     if file.is_dir():
         return b""
     if not file.exists():
-        raise InputError(file, "there is no such file")
+        raise InputError(
+            file, "there is no such file", remedy="'latlab runs list FOLDER' lists a folder's recordings"
+        )
     if not file.is_file():
         raise InputError(file, "is neither a file nor a folder")
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import os
 import typing
 from collections.abc import Mapping, Sequence
@@ -103,8 +104,10 @@ def slowed(layout: Layout, stage: str, service_ns: int) -> Layout:
             slow[stage] = service_ns
             changed = dataclasses.replace(layout.stages[kind], slow=tuple(slow.items()))
             return dataclasses.replace(layout, stages={**layout.stages, kind: changed})
-    names = ", ".join([*STAGES, *(name for kind in STAGES for name in layout.instances(kind))])
-    raise UsageError(f"unknown stage '{stage}'", remedy=f"name one of: {names}")
+    names = [*STAGES, *(name for kind in STAGES for name in layout.instances(kind))]
+    near = difflib.get_close_matches(stage, names, n=1)
+    hint = f"did you mean '{near[0]}'? " if near else ""
+    raise UsageError(f"unknown stage '{stage}'", remedy=f"{hint}name one of: {', '.join(names)}")
 
 
 def slowed_by(layout: Layout, planted: Sequence[str]) -> Layout:
