@@ -18,7 +18,7 @@ from latlab.model.queues.observation import Process, Queue, QueueKind, Stage
 from latlab.model.threads import Limit, LimitKind, LockUse, Role, ThreadFindings
 from latlab.queues import analyse
 from latlab.queues.judge.measures.series import _with_pools
-from latlab.queues.judge.measures.threads import stage_times
+from latlab.queues.judge.measures.threads import stage_times, told_threads
 from latlab.queues.judge.ranking import rank
 from latlab.queues.sample.load import _told_apart
 
@@ -86,6 +86,22 @@ def test_what_a_stage_waits_for_in_two_files_of_its_process_is_no_work() -> None
     )
     told = stage_times(observation, np.array([0, 10 * 10**9]))
     assert told["price"] == pytest.approx([2.0])
+
+
+def test_tasks_that_tell_times_and_no_events_are_each_a_worker_of_their_stage() -> None:
+    seconds = np.arange(0, 11) * 10**9
+    observation = replace(
+        line(2),
+        stages=tuple(Stage(number, "", "price") for number in range(3)),
+        stage_times={
+            "t_ns": np.tile(seconds, 3),
+            "stage": np.repeat(np.arange(3), 11),
+            "busy_ns": np.tile(seconds // 2, 3),
+            "events": np.ones(33, np.int64),
+            "transitions": np.tile(np.arange(11) * 100, 3),
+        },
+    )
+    assert told_threads(observation) == {"price": 3}
 
 
 def test_stages_of_one_name_in_two_applications_are_told_apart() -> None:

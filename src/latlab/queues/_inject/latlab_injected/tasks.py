@@ -19,8 +19,9 @@ _ends: dict[int, Any] = {}
 
 
 def _task() -> Any:
+    """The task that uses a queue: who called `get` or `put`, where a task was made of that alone."""
     try:
-        return sys.modules["asyncio"].current_task()
+        return waits.user_of(sys.modules["asyncio"].current_task())
     except (RuntimeError, AttributeError):
         return None  # outside of a loop: before it runs, or by a callback of another thread
 
@@ -53,5 +54,5 @@ def _role() -> Any:
 def patch_queues(module: Any) -> None:
     """Count what is made of `asyncio.Queue` and its subclasses."""
     threads.count_classes(module, (_who, _role, _stages, _until_end))
-    waits.patch_tasks(module.Queue)
+    waits.patch_tasks(module.Queue, _task)
     loop_holds.note(_stages)

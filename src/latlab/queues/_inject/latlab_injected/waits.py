@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import weakref
+
 from .counter_file import BUSY
 
 TYPE_CHECKING = False  # of typing: importing that takes longer than all of ours
@@ -85,30 +88,68 @@ def patch_refusals(base: Any, full: Any) -> None:
         base.put = outer
 
 
-def patch_tasks(base: Any) -> None:
-    """Have a task that waits in `get` or `put`, or looks in vain, say so."""
+# By a task that was made of `get` or `put` alone, as by `asyncio.wait_for` up to Python 3.11: who called it.
+_callers: Any = weakref.WeakKeyDictionary()
+
+
+def user_of(task: Any) -> Any:
+    """The task that uses a queue by another one."""
+    return _callers.get(task, task) if _callers and task is not None else task
+
+
+def patch_tasks(base: Any, user: Any) -> None:
+    """Have a task that waits in `get` or `put`, or looks in vain, say so.
+
+    Args:
+        user: the task that uses a queue now.
+    """
     get, get_nowait, put = base.get, base.get_nowait, base.put
 
-    async def latlab_get(self: Any) -> Any:
+    def runs_for(caller: Any) -> None:
+        task = user()
+        if caller is not None and task is not None and task is not caller:
+            _callers[task] = caller
+
+    async def got(self: Any, caller: Any) -> Any:
         counts = self._latlab_counts
-        if counts is not None and self.empty():
-            counts.waits(True)
+        if counts is not None:
+            runs_for(caller)
+            if self.empty():
+                counts.waits(True)
         return await get(self)
+
+    def latlab_get(self: Any) -> Any:
+        return got(self, user() if self._latlab_counts is not None else None)
 
     def latlab_get_nowait(self: Any) -> Any:
         if self._latlab_counts is not None and self.empty():
             self._latlab_counts.found_nothing()
         return get_nowait(self)
 
-    async def latlab_put(self: Any, item: Any) -> Any:
+    async def given(self: Any, item: Any, caller: Any) -> Any:
         counts = self._latlab_counts
-        times = counts.waits(False) if counts is not None and self.full() else None
+        times = None
+        if counts is not None:
+            runs_for(caller)
+            if self.full():
+                times = counts.waits(False)
         try:
             return await put(self, item)
         finally:
             if times is not None:
                 times.enter(BUSY)
 
+    def latlab_put(self: Any, item: Any) -> Any:
+        return given(self, item, user() if self._latlab_counts is not None else None)
+
     for inner, outer in ((get, latlab_get), (get_nowait, latlab_get_nowait), (put, latlab_put)):
         outer.__name__, outer.__qualname__, outer.__doc__ = inner.__name__, inner.__qualname__, inner.__doc__
-    base.get, base.get_nowait, base.put = latlab_get, latlab_get_nowait, latlab_put
+    got.__name__, got.__qualname__ = get.__name__, get.__qualname__
+    given.__name__, given.__qualname__ = put.__name__, put.__qualname__
+    base.get, base.get_nowait, base.put = _coroutines(latlab_get), latlab_get_nowait, _coroutines(latlab_put)
+
+
+def _coroutines(function: Any) -> Any:
+    """They say at once who calls, and give what is to be awaited: they are asked whether they do."""
+    function._is_coroutine = getattr(sys.modules.get("asyncio.coroutines"), "_is_coroutine", None)
+    return getattr(sys.modules.get("inspect"), "markcoroutinefunction", lambda same: same)(function)
