@@ -15,7 +15,7 @@ from latlab.errors import InputError, UsageError
 from latlab.formats.queue_model import model_text, read_model
 from latlab.model.queues.observation import Observation, Queue, QueueKind, Stage
 from latlab.model.queues.queueing import ModelQueue, ModelSource, ModelStage, QueueingModel
-from latlab.queues import fit_model, forecast
+from latlab.queues import analyse, fit_model, forecast
 from latlab.queues.model.simulate import _listed
 from latlab.queues.model.tandem import Line, observe, simulate
 
@@ -198,6 +198,54 @@ def test_a_stage_that_says_it_is_idle_while_events_wait_is_no_faster_for_that() 
     model = fit_model(dataclasses.replace(observation, stages=alone, samples=samples))
     # 1,000 and 3,000 events a second, and always one more.
     assert [stage.service_ns for stage in model.stages] == pytest.approx([1e6, 1e6 / 3], rel=0.01)
+
+
+def always_one_more() -> Observation:
+    """Two stages that say that they are idle for 90 and 70 % of the time, and always have an event."""
+    observation = pool_of_two((7, 8))
+    alone = tuple(dataclasses.replace(stage, group="") for stage in observation.stages)
+    samples = {**observation.samples, "in": observation.samples["in"] + np.uint64(5)}
+    made: Observation = dataclasses.replace(observation, stages=alone, samples=samples)
+    return made
+
+
+def test_the_service_of_a_stage_is_one_number_in_the_table_and_in_a_model() -> None:
+    observation = always_one_more()
+    table = {stage.label: stage.service_ns for stage in analyse(observation).stages}
+    assert table == pytest.approx({"book-0": 1e6, "book-1": 1e6 / 3}, rel=0.01)
+    for stage in fit_model(observation).stages:
+        assert stage.service_ns == pytest.approx(table[stage.name], rel=0.001)
+
+
+def test_a_stage_is_told_as_busy_as_its_service_makes_it() -> None:
+    assert "book-1 was busy 100.0 % of the time, book-0 100.0 %" in analyse(always_one_more()).evidence[0]
+
+
+def of_two_inputs(*, voluntary_hz: int) -> Observation:
+    """A stage that takes one event of each of two inputs, 1,000 a second; its thread runs for 40 %."""
+    observation = pool_of_two((7, 7))
+    samples = dict(observation.samples)
+    count = np.tile(np.arange(1000), 2).astype(np.uint64)
+    samples |= {"in": count + np.tile(np.arange(1000) % 5 == 0, 2), "out_low": count, "out_high": count}
+    at = np.arange(0, 1001, 100) * 1_000_000
+    threads = {"t_ns": at, "tid": np.full(11, 7), "cpu_ns": at * 4 // 10, "wait_ns": at // 10}
+    threads |= {"voluntary": at * voluntary_hz // 10**9, "involuntary": at * 0}
+    queues = tuple(dataclasses.replace(queue, drain_name="book-0") for queue in observation.queues)
+    made: Observation = dataclasses.replace(
+        observation, queues=queues, samples=samples, stages=(), stage_times={}, threads=threads
+    )
+    return made
+
+
+@pytest.mark.parametrize(("voluntary_hz", "service_ns"), [(1000, 400_000), (10, 200_000)])
+def test_who_takes_of_two_inputs_serves_for_as_long_as_its_thread_runs_unless_that_never_sleeps(
+    voluntary_hz: int, service_ns: int
+) -> None:
+    observation = of_two_inputs(voluntary_hz=voluntary_hz)
+    (stage,) = analyse(observation).stages
+    assert stage.service_ns == pytest.approx(service_ns, rel=0.02)
+    (fitted,) = fit_model(observation).stages
+    assert fitted.service_ns == pytest.approx(service_ns, rel=0.02)
 
 
 def test_a_second_worker_of_a_pool_halves_its_load() -> None:

@@ -55,6 +55,10 @@ def ranking_sentence(measured: Measured, ranking: Ranking) -> str:
     first = ranking.order[0]
     # What is compared may be normalised to the events of the whole; what is said is of the time.
     shares = measured.work.sum(axis=1) / max(float(measured.time.sum()), 1e-12)
+    if measured.work is not measured.demand:
+        # As its service is told: with the time in which it has an event, and says that it is idle.
+        whole = np.minimum(shares * measured.stretch, 1.0)
+        shares = whole if whole[first] >= whole[list(ranking.order[:2])].max() else shares
     label = measured.views[first].label
     text = f"{label} was busy {share(shares[first])} of the time"
     if len(ranking.order) > 1:

@@ -263,7 +263,7 @@ def _stage_result(measured: Measured, i: int, series: Series, queues: tuple[Queu
         blocked=float(measured.blocked[i]),
         utilisation=busy / elapsed,
         # Each of several threads serves its own events: what one takes is the time of all of them.
-        service_ns=int(measured.workers[i]) * busy / taken * 1e9 if taken else None,
+        service_ns=float(measured.served(i).sum()) / taken * 1e9 if taken else None,
         rate_hz=taken / elapsed,
         cpu=thread.cpu if thread else None,
         run_queue=thread.wait if thread else None,

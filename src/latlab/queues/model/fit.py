@@ -164,14 +164,13 @@ def _stage(
     """The service times of stages taken together, from their busy time and events block by block.
 
     What a block is busy for beyond its events and what these vary (robustly: by the median of its deviation)
-    are interruptions; neighbouring blocks share one. Time in which a stage has an event and room, and says
-    that it is idle, is part of what its events take: it wakes up, or looks for them.
+    are interruptions; neighbouring blocks share one.
     """
-    busy = (measured.busy[rows] * measured.workers[rows, None]).sum(axis=0)
-    per = measured.taken[rows].sum(axis=0) / joined
     if len(rows) == 1:
-        ready = float(measured.ready[rows[0]] * measured.workers[rows[0]] * measured.time.sum())
-        busy = busy * max(1.0, ready / max(float(busy.sum()), 1e-12))
+        busy = measured.served(rows[0])
+    else:
+        busy = (measured.busy[rows] * measured.workers[rows, None]).sum(axis=0)
+    per = measured.taken[rows].sum(axis=0) / joined
     mean = float(busy.sum()) / events
     some = per > 0
     beyond = np.zeros(len(busy))

@@ -48,6 +48,12 @@ class Measured:
     threads: dict[str, ThreadShares]
     error: NDArray[np.float64]  # (stages,): the part of its busy time that may be no work of its own
     workers: NDArray[np.int64]  # (stages,): threads or tasks that share its events; `busy` is their mean
+    stretch: NDArray[np.float64]  # (stages,): times its busy time, what its events take; see `_stretch`
+
+    def served(self, i: int) -> NDArray[np.float64]:
+        """Shape (blocks,): seconds that a stage's events took, of all its workers: over them, its service."""
+        spent: NDArray[np.float64] = self.busy[i] * (self.workers[i] * self.stretch[i])
+        return spent
 
 
 def measure(observation: Observation, series: Series, window: tuple[int, int]) -> Measured:
@@ -102,6 +108,7 @@ def measure(observation: Observation, series: Series, window: tuple[int, int]) -
         threads,
         _error(views, busy, time, threads),
         _workers(views, observation, manner, own),
+        np.array([_stretch(view, i, shares[0], busy, taken, time, threads) for i, view in enumerate(views)]),
     )
 
 
@@ -117,6 +124,37 @@ def _workers(
         elif view.held is not None and manner.holds is False:
             found[i] = max(1, round(float(np.quantile(view.held, 0.999))))
     return found
+
+
+_PARKS = 0.25  # of its events, after which a thread sleeps until there is another
+_NEVER_SLEEPS = 0.95  # of the time, a thread runs or wants to: then it may look for events all the while
+
+
+def _stretch(
+    view: StageView,
+    i: int,
+    ready: NDArray[np.float64],
+    busy: NDArray[np.float64],
+    taken: NDArray[np.int64],
+    time: NDArray[np.float64],
+    threads: dict[str, ThreadShares],
+) -> float:
+    """How many times its busy time the events of a stage take, at least 1.
+
+    The time in which it has an event and room, and says that it is idle, is a part of that: it wakes up, or
+    looks for the event, as who reads it from a pipe. (Of several inputs that are not one event's, it may
+    rightly wait for another.) And who takes of several inputs what no count shows afterwards has been at work
+    for as long as its thread ran, if that sleeps when there is nothing.
+    """
+    seconds = max(float(time.sum()), 1e-12)
+    share = float(busy[i].sum()) / seconds
+    least = float(ready[i]) if len(view.inputs) == 1 or view.joins else 0.0
+    thread = threads.get(view.label)
+    if thread is not None and view.held is None and len(view.inputs) > 1:
+        rate_hz = float(taken[i].sum()) / (len(view.inputs) if view.joins else 1) / seconds
+        if thread.cpu + thread.wait < _NEVER_SLEEPS and thread.voluntary_hz >= _PARKS * rate_hz:
+            least = max(least, thread.cpu)
+    return max(1.0, least / share) if share > 0 else 1.0
 
 
 # Of a thread's busy time: CPUs differ by as much (one machine's two, measured by `benchmarks.machine_speed`),
