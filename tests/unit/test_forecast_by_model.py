@@ -10,6 +10,7 @@ import pytest
 from latlab.errors import NotTrustworthyError
 from latlab.lab.forecast import by_queue_model
 from latlab.lab.forecast.by_queue_model import _gains_behind, _require_limit, modelled, require_seen
+from latlab.lab.forecast.what_limits import with_limits
 from latlab.model.diagnosis.answer import ForecastPoint, Interval
 from latlab.model.queues.observation import Observation, Stage
 from latlab.model.queues.queueing import ModelForecast, ModelQueue, ModelSource, ModelStage, QueueingModel
@@ -143,6 +144,29 @@ def test_a_knee_behind_which_more_is_gained_is_none() -> None:
 
     assert _gains_behind(0.3, points(366, 434, 507, 600, 720, 852))
     assert not _gains_behind(0.3, points(366, 434, 507, 510, 505, 512))
+
+
+def test_round_a_circle_a_stage_that_has_time_to_spare_is_not_told_to_limit() -> None:
+    services = {"throw": 600_000.0, "dry": 800_000.0, "glaze": 2_600_000.0, "pack": 500_000.0}
+    names = list(services)
+    # Four stages in a ring, two events under way: what limits a fast glazer is that there are only two.
+    ring = QueueingModel(
+        (),
+        tuple(ModelStage(name, service, variation=0.0) for name, service in services.items()),
+        tuple(
+            ModelQueue(f"shelf{i}", name, names[(i + 1) % 4], 1, 1.0, int(i in (0, 2)))
+            for i, name in enumerate(names)
+        ),
+    )
+    runs = {
+        speedup: [forecast(ring.with_stage("glaze", speed=1 / max(1 - speedup, 0.02)), events=400)]
+        for speedup in by_queue_model.SPEEDUPS
+    }
+    points = {speedup: by_queue_model._point(speedup, of) for speedup, of in runs.items()}
+    told = with_limits(replace(by_queue_model._told("glaze", 2.6e6, points, ""), kind="total"))
+    found = by_queue_model._of_the_busy(told, "glaze", {"glaze"}, runs)
+    assert [point.limits for point in found.points] == ["glaze", "glaze", None, None, None]
+    assert found.baseline.limits == "glaze"
 
 
 def test_stages_that_share_one_thread_make_no_model() -> None:

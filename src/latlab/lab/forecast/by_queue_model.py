@@ -41,6 +41,7 @@ _NO_TIME = 0.95  # of the time: a stage so busy is not given what comes, but com
 _BUSIER = 0.25  # of the time: so much more than its thread a stage of the model may be busy
 _WAITING = 0.5  # of its time: a source that waits so long for other threads puts when they let it
 _WHOLE = 0.7  # of the time: who is as busy has none to spare
+_NO_LESS = 0.8  # of the time that what limits today is busy, what limits then is, too
 _FURTHER = 1.1  # times the throughput at the knee: it was none
 _FREE = 5.0  # times the throughput: all that limited is gone
 _LEAST_SHARE = 0.02  # of the service, which stands for none: a stage without any makes no finite model
@@ -134,7 +135,7 @@ def modelled(
         knee=knee,
         takes_over=after,
     )
-    return with_limits(made)
+    return _of_the_busy(with_limits(made), stage, own, least)
 
 
 def _line_of(observation: Observation, stage: str) -> Observation:
@@ -257,6 +258,30 @@ def _gains_behind(knee: float, points: Mapping[float, ForecastPoint]) -> bool:
     there = next(points[one].rate_hz for one in SPEEDUPS if one >= knee)
     end = points[1.0].rate_hz
     return there is not None and end is not None and end.value > _FURTHER * there.value
+
+
+def _of_the_busy(
+    made: Forecast, stage: str, own: set[str], runs: Mapping[float, Sequence[ModelForecast]]
+) -> Forecast:
+    """The same, and where who would limit has time to spare, nobody is named.
+
+    Round a circle it is the number of events under way that limits then, and no stage.
+    """
+
+    def busy(name: str, speedup: float) -> float:
+        known = own if name == stage else {name}
+        each = [
+            max((s.utilisation for s in run.stages if s.name in known), default=1.0) for run in runs[speedup]
+        ]
+        return float(np.mean(each))
+
+    def of(point: ForecastPoint) -> ForecastPoint:
+        if point.limits is None or point.speedup is None:
+            return point
+        enough = busy(point.limits, point.speedup) >= _NO_LESS * busy(stage, 0.0)
+        return point if enough else replace(point, limits=None)
+
+    return replace(made, points=tuple(of(point) for point in made.points))
 
 
 def _kind(found: str, knee: Interval | None) -> Literal["total", "limited", "none"]:
