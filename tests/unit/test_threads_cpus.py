@@ -59,6 +59,20 @@ def test_where_a_cpu_and_a_faster_thread_would_both_help_neither_is_named() -> N
     assert "another CPU or a faster 3 × worker would help" in limit.sentence
 
 
+def test_threads_that_take_the_only_cpu_that_they_may_use_from_each_other_lack_cpus() -> None:
+    made = Made()
+    made.thread("app")
+    # Of a low priority, with a lock that another one wants, beside one that computes.
+    low, middle = made.thread("low"), made.thread("middle")
+    for at in range(0, 1000, 10):
+        made.run(low, at, at + 1)
+        made.ready(low, at + 1, at + 10)
+        made.ready(middle, at, at + 1)
+        made.run(middle, at + 1, at + 10)
+    limit = found_in(made).limit
+    assert (limit.kind, limit.name) == (LimitKind.CPU, "CPUs")
+
+
 def test_a_housekeeper_that_sleeps_beside_those_that_work_does_not_limit() -> None:
     made = Made()
     main, keeper = made.thread("app"), made.thread("keeper")

@@ -5,13 +5,14 @@ One candidate a kind and name, with the progress that waited for it in each bloc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from latlab.model.schedule import Schedule
+from latlab.model.schedule import Schedule, State
 from latlab.model.threads import LimitKind, Role
 from latlab.threads._blame import Blame, Cause
 from latlab.threads._code import in_sync
@@ -43,6 +44,7 @@ _CPU_OWN = 0.2  # the same, where the program itself has used them all
 _FULL = 0.9
 _CROWD = 1.15  # of the CPUs, that the program's threads want together where they compete with each other
 _CROWDED = 1.4  # the same, where more CPUs would clearly help: by 29 % at most
+_RAN_THERE = 0.01  # of the time: less is a thread that was just begun, and put elsewhere
 _MOVES = 0.3  # of a role's time at work, that it waits for the disk: then moving data is the disk's time, too
 _THROTTLED = 0.4  # of the runnable progress: then the quota is why it had no CPU
 _SLEPT = 0.05  # of the progress of one that is paced: who works for longer hasn't much to spare
@@ -183,7 +185,16 @@ def by_turns(facts: Facts, candidates: Sequence[Candidate]) -> list[Candidate]:
 def crowd(facts: Facts) -> float:
     """How many times the CPUs that there are the program's threads want: demand against supply."""
     wanted = sum(one.running + one.runnable for one in facts.times) / 1e9 / facts.schedule.seconds
-    return wanted / max(1, len(facts.schedule.cpus))
+    return wanted / _supply(facts.schedule)
+
+
+def _supply(schedule: Schedule) -> int:
+    """The CPUs that its threads use: what they never ran on, though they lacked CPUs, an affinity forbids."""
+    rows = schedule.intervals
+    rows = rows[(rows["state"] == State.RUNNING) & (rows["cpu"] >= 0)]
+    ran = np.bincount(rows["cpu"], weights=rows["end"] - rows["begin"]) / 1e9 / schedule.seconds
+    there = max(int((ran > _RAN_THERE).sum()), math.ceil(float(ran.sum()) - _RAN_THERE))
+    return max(1, min(there or len(schedule.cpus), len(schedule.cpus)))
 
 
 def crowded(facts: Facts) -> bool | None:
