@@ -166,6 +166,8 @@ def test_a_lack_of_cpus_that_no_thread_felt_is_not_told() -> None:
     told = joined(cpu, unsure)
     assert (told.verdict, told.trustworthy) == (Verdict.UNKNOWN, False)
     assert "without one 5.0 % of the time" in told.sentence
+    third = joined(cpu, replace(unsure, progress={"book: run": 0.65, "book: runnable": 0.35}))
+    assert "CPUs were short for 35.0 % of the time" in third.sentence
     half = replace(unsure, progress={"book: run": 0.45, "book: runnable": 0.55})
     assert joined(cpu, half).verdict == Verdict.CPU
 

@@ -76,7 +76,8 @@ def joined(
     # (Who holds a lock without a CPU makes a lock of it, too.)
     short = waits >= (_RUNNABLE if limit.kind is LimitKind.CPU else _MOSTLY_WITHOUT)
     if answer.verdict in _SHORT and threads.progress and not short:
-        answer = withheld(answer, said(RunDoubt.NOT_SHORT, waits=waits))
+        lacked = RunDoubt.SOMETIMES_SHORT if waits >= _RUNNABLE else RunDoubt.NOT_SHORT
+        answer = withheld(answer, said(lacked, waits=waits))
     if answer.verdict == Verdict.STOPPED and role is not None and role.runnable >= _KEPT:
         why = said(RunDoubt.STOPPED_OR_WAITED, stage=role.name, runnable=role.runnable)
         return withheld(answer, why)

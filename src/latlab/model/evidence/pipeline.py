@@ -58,6 +58,10 @@ class RunDoubt(Kind):
         "its queues say that CPUs are short; what its threads do does not agree: they were without one "
         "{waits:share} of the time that its progress took"
     )
+    SOMETIMES_SHORT = (
+        "CPUs were short for {waits:share} of the time that its progress took: too long to name a stage, and "
+        "not long enough to be what limits"
+    )
     STOPPED_OR_WAITED = (
         "{stage} took nothing until the end, but its thread was runnable without a CPU "
         "{runnable:share}: it may have waited for one"
