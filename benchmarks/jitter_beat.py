@@ -119,6 +119,8 @@ def chance(kind: str, random: Generator):  # type: ignore[no-untyped-def]
         gaps = random.exponential(1.0, count) + random.choice([0.0, random.uniform(0.1, 5.0)])
         grid = span / count * 10 ** random.uniform(-2.0, 0.3)
         lines = np.round(np.cumsum(gaps) / gaps.sum() * span / grid)
+        if len(np.unique(lines)) >= 0.98 * (lines[-1] - lines[0] + 1):
+            return chance(kind, random)  # each line of the grid came: that is a beat
         return (np.unique(lines) if random.random() < 0.5 else lines) * grid
     starts = random.uniform(0, span, max(8, count // 10))
     spacing = 10 ** random.uniform(4.0, 6.5)

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from latlab.errors import LatlabError
+from latlab.system.scratch import shared_memory
 
 CORPUS = Path(__file__).resolve().parent.parent / "tests/data/fuzz"
 _SLOW_S = 5.0  # for a file of a few thousand bytes
@@ -290,7 +291,7 @@ def spoiled(data: bytes, random_: random.Random) -> bytes:
 
 def inputs(name: str, seed: int) -> Iterator[tuple[Path, bytes]]:
     """An endless series of spoiled files, each written in place of the valid one."""
-    with tempfile.TemporaryDirectory(prefix="latlab-fuzz-") as folder:
+    with tempfile.TemporaryDirectory(prefix="latlab-fuzz-", dir=shared_memory()) as folder:
         path = READERS[name].seed(Path(folder))
         valid = path.read_bytes()
         random_ = random.Random(seed)

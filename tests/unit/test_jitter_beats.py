@@ -446,3 +446,21 @@ def test_of_a_beat_that_is_two_longer_ones_some_never_come(parts: int, come: tup
 
 def test_a_beat_of_which_another_hides_every_seventh_is_one() -> None:
     assert _even(np.flatnonzero(np.arange(2000) % 7 != 3))
+
+
+@pytest.mark.parametrize("come", [0.3, 0.5])
+def test_hardly_any_part_of_a_beat_is_uneven_by_chance(come: float) -> None:
+    random = np.random.default_rng(7)
+    each = (np.sort(random.choice(round(80 / come), 80, replace=False)) for _ in range(1000))
+    assert sum(not _even(numbers) for numbers in each) <= 10
+
+
+@pytest.mark.parametrize(("parts", "uneven", "even"), [(2, 25, 29), (3, 23, 27), (4, 22, 26), (5, 20, 28)])
+def test_a_part_of_a_beat_is_seldom_where_chance_makes_it_so_once_in_a_thousand(
+    parts: int, uneven: int, even: int
+) -> None:
+    lines = np.arange(100 * parts)
+    order = (lines // parts) * 0.6180339887 % 1.0  # of every other number of parts as many as of each
+    for came, expected in ((uneven, False), (even, True)):
+        share = np.where(lines % parts == 1, came / 100, 0.5)
+        assert _even(lines[order < share]) is expected

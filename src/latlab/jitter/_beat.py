@@ -55,6 +55,9 @@ _EXACT_NS = 1.0  # times that are this near to a grid were rounded to it, or mad
 _SURELY = 100.0  # times as wide as that, and a grid is none by chance
 _LONGER = 13  # times as long, that a beat may really be
 _FEW_PARTS = 5
+# How far the most and the least frequent of so many parts of a beat are apart, in standard errors of a
+# difference, once in a thousand by chance: the studentized range (Tukey 1949), divided by the square root of 2.
+_APART = {2: 3.29, 3: 3.58, 4: 3.75, 5: 3.88}
 _HARDLY = 0.6  # of how often the others come
 _PHASES = 40
 _FAR_MORE = 1.5  # times as many
@@ -512,7 +515,7 @@ def _even(numbers: Array) -> bool:
         middle = float(came.sum() / expected.sum())
         spread = np.sqrt(max(middle * (1.0 - middle), 1e-9) * 2.0 / max(1.0, float(expected.min())))
         if parts <= _FEW_PARTS:
-            uneven = low < _HARDLY * high and high - low > (3.0 if parts != 4 else 3.5) * spread
+            uneven = low < _HARDLY * high and high - low > _APART[parts] * spread
         else:  # somebody else may hide every seventh of a beat: most of them are to be missing
             usual = float(np.median(share))
             uneven = usual < _HARDLY * high and high - usual > 3.2 * spread
