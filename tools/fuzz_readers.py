@@ -162,6 +162,31 @@ def _stub_trace(folder: Path) -> Path:
     return path
 
 
+def _program(folder: Path) -> Path:
+    """A shared library of ours, the smallest one."""
+    import latlab
+
+    ours = (Path(latlab.__file__).parent).rglob("*.so")
+    smallest = min(ours, key=lambda one: one.stat().st_size)
+    (folder / "a.so").write_bytes(smallest.read_bytes())
+    return folder / "a.so"
+
+
+def _read_program(path: Path) -> None:
+    from latlab.system.kernel.binaries.elf_code import CodeFile
+    from latlab.system.kernel.binaries.unwind_table import UnwindTable
+
+    table, code = UnwindTable.read(str(path)), CodeFile.read(str(path))
+    for place in range(0, path.stat().st_size, 1009):
+        if table is not None:
+            table.around(place)
+        if code is not None:
+            code.function(place)
+            code.name(place)
+            code.stub(place)
+            code.slot(place, 64)
+
+
 def _module(name: str, attribute: str) -> Callable[[Path], Any]:
     def read(path: Path) -> Any:
         from importlib import import_module
@@ -169,6 +194,12 @@ def _module(name: str, attribute: str) -> Callable[[Path], Any]:
         return getattr(import_module(name), attribute)(path)
 
     return read
+
+
+def _parse_jit_map(lines: list[str]) -> None:
+    from latlab.system.kernel.jit_map import jit_name, parse_jit_map
+
+    jit_name(parse_jit_map(lines), 0x7F08)
 
 
 def _action_folder(folder: Path) -> Path:
@@ -251,6 +282,11 @@ READERS: dict[str, Reader] = {
     ),
     "stub-trace": Reader(_stub_trace, _module("latlab.stubs.components.trace", "read")),
     "pyperf": Reader(_text("a.json", _PYPERF), _module("latlab.bench.results.imports", "load")),
+    "program": Reader(_program, _read_program),
+    "jit-map": Reader(
+        _text("a.map", "7f00 10 parse\n7f10 20 a name of words\n"),
+        lambda path: _parse_jit_map(path.read_text(errors="replace").splitlines()),
+    ),
     "hyperfine": Reader(_text("a.json", _HYPERFINE), _module("latlab.bench.results.imports", "load")),
 }
 

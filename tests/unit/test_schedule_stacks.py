@@ -11,6 +11,7 @@ import pytest
 from latlab.model.schedule import INTERVAL, WAKE, Frame, Losses, Schedule, ScheduledThread, State, Wait
 from latlab.schedule.code.names import entry_of, plain
 from latlab.schedule.code.stacks import with_stacks
+from latlab.system.kernel import jit_map
 from latlab.system.kernel import stacks as kernel_stacks
 from latlab.system.kernel.binaries.unwind_table import UnwindTable
 from latlab.system.kernel.jit_map import jit_name, parse_jit_map, read_jit_map
@@ -141,6 +142,17 @@ def test_code_that_was_compiled_at_run_time_is_named_by_its_map(tmp_path: Path) 
     assert jit_name(known, 0x7F0F) == "stub"
     assert jit_name(known, 0x7F30) == ""
     assert jit_name(parse_jit_map([]), 0x10) == ""
+
+
+def test_a_map_of_endless_functions_is_read_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit_map, "_MOST_ENTRIES", 10)
+    begins, _ = parse_jit_map(f"{number:x} 1 a" for number in range(100))
+    assert begins == list(range(10))
+    monkeypatch.setattr(jit_map, "_MOST_BYTES", 30)
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "tmp/perf-12.map").write_text("".join(f"{number:x} 10 stub\n" for number in range(256)))
+    begins, _ = read_jit_map(12, root=tmp_path)
+    assert begins == [0xFD, 0xFE, 0xFF]
 
 
 def _event(kind: str, name: str, time_us: int, file: str = "", line: int = 0) -> dict[str, object]:

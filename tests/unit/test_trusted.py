@@ -10,7 +10,13 @@ import pytest
 from latlab.errors import InputError, UsageError
 from latlab.formats.documents import write_text
 from latlab.formats.hdr.hlog import LogWriter
-from latlab.formats.trusted import TrustedFile, check_own_folder, make_own_folder, to_write
+from latlab.formats.trusted import (
+    TrustedFile,
+    check_own_folder,
+    make_own_folder,
+    open_observed,
+    to_write,
+)
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's file")
 
@@ -160,3 +166,14 @@ def test_a_folder_that_somebody_else_laid_is_not_taken_for_ours(tmp_path: Path) 
     for name in ("parts", "link"):
         with pytest.raises(UsageError, match=f"belongs to user {EVE}"):
             check_own_folder(tmp_path / name)
+
+
+def test_a_program_s_file_is_opened_through_links_and_nothing_else_is(tmp_path: Path) -> None:
+    (tmp_path / "program").write_bytes(b"code")
+    (tmp_path / "link").symlink_to(tmp_path / "program")
+    with open_observed(tmp_path / "link") as file:
+        assert file.read() == b"code"
+    os.mkfifo(tmp_path / "pipe")
+    for other in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
+        with pytest.raises(OSError, match="is not a regular file"):
+            open_observed(other)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 
+import pytest
+
+from latlab.system.kernel.binaries.elf_code import CodeFile
 from latlab.system.kernel.binaries.unwind_table import UnwindTable
 
 BASE, TABLE = 0x401000, 0x402000  # of the code, and of the table, in memory
@@ -44,3 +48,33 @@ def test_a_file_without_such_a_table_has_none(tmp_path: Path) -> None:
     assert UnwindTable.read(str(text)) is None
     assert UnwindTable.read(str(tmp_path / "gone")) is None
     assert UnwindTable.read(binary(tmp_path / "other", form=bytes((1, 0, 0, 0)))) is None
+
+
+def test_a_pipe_in_a_program_s_place_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "program (deleted)")
+    assert UnwindTable.read(str(tmp_path / "program (deleted)")) is None
+    assert CodeFile.read(str(tmp_path / "program (deleted)")) is None
+    assert UnwindTable.read("/dev/zero") is None
+    assert CodeFile.read("/dev/zero") is None
+
+
+def test_a_table_that_claims_more_than_there_is_takes_no_memory(tmp_path: Path) -> None:
+    path = Path(binary(tmp_path / "program"))
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<Q", data, 64 + 56 + 32, 1 << 62)  # p_filesz of the second segment
+    path.write_bytes(data)
+    table = UnwindTable.read(str(path))
+    assert table is not None
+    assert table.around(AT + 0x10) == (AT + 0x10, AT + 0x90)
+
+
+@pytest.mark.parametrize("kind", [2, 4])  # SHT_SYMTAB, SHT_RELA
+def test_a_section_that_claims_more_than_programs_have_is_not_read(tmp_path: Path, kind: int) -> None:
+    path = Path(binary(tmp_path / "program"))
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<Q", data, 40, len(data))  # e_shoff
+    struct.pack_into("<HHH", data, 58, 64, 2, 0)  # e_shentsize, e_shnum, e_shstrndx
+    table = struct.pack("<IIQQQQIIQQ", 0, 2, 0, 0, 0, 24, 0, 0, 8, 24)
+    claims = struct.pack("<IIQQQQIIQQ", 0, kind, 0, 0, 0, 1 << 45, 0, 0, 8, 24)
+    path.write_bytes(bytes(data) + table + claims)
+    assert CodeFile.read(str(path)) is None

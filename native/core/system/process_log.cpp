@@ -7,6 +7,8 @@
 #include <latlab/clock.hpp>
 #include <sstream>
 
+#include "system/observed_file.hpp"
+
 namespace latlab::system {
 namespace {
 
@@ -27,9 +29,8 @@ int ProcessLog::file_of(pid_t pid, const std::string& path, std::uint64_t inode)
   if (found != files_.end()) return found->second;
   if (files_.size() >= kMostFiles) return -1;
   // Through the process' root: it may have another mount namespace. When it is gone already, by our own.
-  int descriptor =
-      open(("/proc/" + std::to_string(pid) + "/root" + path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  int descriptor = open_observed("/proc/" + std::to_string(pid) + "/root" + path);
+  if (descriptor < 0) descriptor = open_observed(path);
   files_.emplace(key, descriptor);
   return descriptor;
 }

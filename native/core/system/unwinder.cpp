@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "system/libdw.hpp"
+#include "system/observed_file.hpp"
 
 namespace latlab::system {
 namespace {
@@ -143,6 +144,15 @@ void along_frame_pointers(const StackSample& sample, std::vector<std::uint64_t>&
   }
 }
 
+constexpr const char* kCopied = "";  // the path of a file of which the library has a copy
+
+// What describes a stranger's file may be anything, beside it: it isn't looked for.
+int find_debuginfo(Dwfl_Module* module, void** data, const char* name, std::uint64_t base, const char* path,
+                   const char* link, std::uint32_t sum, char** found) {
+  if (path == nullptr || *path == '\0') return -1;
+  return libdw()->standard_find_debuginfo(module, data, name, base, path, link, sum, found);
+}
+
 int no_elf(Dwfl_Module* /*module*/, void** /*data*/, const char* /*name*/, std::uint64_t /*base*/,
            char** /*path*/, void** /*elf*/) {
   return -1;  // every module is reported with its file
@@ -156,9 +166,11 @@ class Code {
               [](const Mapping& a, const Mapping& b) { return a.begin < b.begin; });
     const Libdw* library = libdw();
     if (library == nullptr) return;
-    path_ = "+:.debug:/usr/lib/debug:/proc/" + std::to_string(pid) + "/root/usr/lib/debug";
+    path_ = "+:.debug:/usr/lib/debug";
+    const std::string process = "/proc/" + std::to_string(pid);
+    if (is_trusted(process)) path_ += ":" + process + "/root/usr/lib/debug";
     path_pointer_ = path_.data();
-    callbacks_ = {no_elf, library->standard_find_debuginfo, nullptr, &path_pointer_};
+    callbacks_ = {no_elf, find_debuginfo, nullptr, &path_pointer_};
     dwfl_.reset(library->begin(&callbacks_));
     if (dwfl_ == nullptr) return;
     library->report_begin(dwfl_.get());
@@ -167,11 +179,12 @@ class Code {
     for (const Mapping& mapping : mappings_) {
       const bool vdso = mapping.path == "[vdso]";
       if (!vdso && (mapping.file < 0 || !reported.insert(mapping.path).second)) continue;
-      const int file = vdso ? vdso_file() : dup(mapping.file);
+      const bool trusted = vdso || is_trusted(mapping.file);
+      const int file = vdso ? vdso_file() : trusted ? dup(mapping.file) : observed_copy(mapping.file);
       if (file < 0) continue;
       const std::uint64_t base = mapping.begin - first_bytes(file, mapping);
-      if (library->report_elf(dwfl_.get(), mapping.path.c_str(), mapping.path.c_str(), file, base, false) ==
-          nullptr)
+      const char* path = trusted ? mapping.path.c_str() : kCopied;
+      if (library->report_elf(dwfl_.get(), mapping.path.c_str(), path, file, base, false) == nullptr)
         close(file);
     }
     library->report_end(dwfl_.get(), nullptr, nullptr);

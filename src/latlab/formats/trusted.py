@@ -12,13 +12,14 @@ import errno
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 from latlab.errors import InputError, UsageError
 from latlab.words import size
 
 __all__ = [
     "MOST_TEXT_BYTES", "TrustedFile", "Window", "all_users", "check_own_folder", "check_place",
-    "is_trusted_owner", "make_own_folder", "read_file", "to_write",
+    "is_trusted_owner", "make_own_folder", "open_observed", "read_file", "to_write",
 ]  # fmt: skip
 
 ALL_USERS = "LATLAB_ALL_USERS"
@@ -66,6 +67,23 @@ def read_file(path: str | os.PathLike[str], most_bytes: int, *, remedy: str | No
             what = f"has {size(file.size)}, more than the {size(most_bytes)} that such a file may have"
             raise InputError(path, what)
         return file.read(0, file.size)
+
+
+def open_observed(path: str | os.PathLike[str]) -> BinaryIO:
+    """A program's file as the process that runs it names it: regular, or not opened at all. Links are followed.
+
+    Whose process it is lays there what it likes: a pipe that never opens, a device that acts when it is opened.
+
+    Raises:
+        OSError: it is not there, can't be read, or is no regular file (EINVAL).
+    """
+    place = os.open(path, os.O_PATH | os.O_CLOEXEC)  # nothing is opened by that yet
+    try:
+        if not stat.S_ISREG(os.fstat(place).st_mode):
+            raise OSError(errno.EINVAL, "is not a regular file", os.fspath(path))
+        return open(f"/proc/self/fd/{place}", "rb")
+    finally:
+        os.close(place)
 
 
 def to_write(path: str | os.PathLike[str], flags: int) -> int:

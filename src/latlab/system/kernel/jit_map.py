@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import io
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,7 +14,8 @@ from latlab.words import printable
 
 __all__ = ["JitMap", "jit_name", "parse_jit_map", "read_jit_map"]
 
-_MOST_BYTES = 256 << 20
+_MOST_BYTES = 64 << 20  # of a file: half a million functions, whose names are long
+_MOST_ENTRIES = 1 << 20
 JitMap = tuple[list[int], list[tuple[int, str]]]
 
 
@@ -34,10 +36,11 @@ def read_jit_map(pid: int, *, root: Path = Path("/")) -> JitMap:
         try:
             # In a folder where anybody may have laid it: it must be the program's own.
             with TrustedFile(path, owner=_owner(root / f"proc/{pid}"), observed=True) as file:
-                text = file.read(0, min(file.size, _MOST_BYTES)).decode(errors="replace")
+                # The latest are the last ones: what was compiled anew is there once more.
+                known = file.read(max(0, file.size - _MOST_BYTES), _MOST_BYTES)
         except (OSError, InputError):
             continue
-        return parse_jit_map(text.splitlines())
+        return parse_jit_map(line.decode(errors="replace") for line in io.BytesIO(known))
     return [], []
 
 
@@ -60,7 +63,8 @@ def parse_jit_map(lines: Iterable[str]) -> JitMap:
             begin, size = int(words[0], 16), int(words[1], 16)
         except ValueError:
             continue
-        entries[begin] = (begin + size, printable(words[2].strip()))
+        if len(entries) < _MOST_ENTRIES or begin in entries:
+            entries[begin] = (begin + size, printable(words[2].strip()))
     begins = sorted(entries)
     return begins, [entries[begin] for begin in begins]
 

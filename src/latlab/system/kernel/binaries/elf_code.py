@@ -6,19 +6,23 @@ All places are places in the file, as a sample's frame has them.
 from __future__ import annotations
 
 import bisect
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from latlab.formats.trusted import open_observed
 from latlab.system.kernel.binaries.unwind_table import UnwindTable
 
 __all__ = ["CodeFile"]
 
 _MOST_BYTES = 1 << 16  # of a function
+_MOST_SECTIONS = 1 << 17  # C++ with a section for each function has ten thousands
+_MOST_SECTION_BYTES = 1 << 28  # of a table, unpacked: it is read whole
+_MOST_FUNCTIONS = 1 << 20  # the largest browsers have that many
 _STUB_BYTES = 16  # of an entry of the procedure linkage table
 # Elf64_Sym and Elf64_Rela, little-endian: elf(5).
 _SYMBOL = np.dtype(
@@ -26,6 +30,8 @@ _SYMBOL = np.dtype(
 )
 _RELOCATION = np.dtype([("offset", "<u8"), ("info", "<u8"), ("addend", "<i8")])
 _STT_FUNC = 2
+# What the readers of a file raise whose numbers lie.
+_SPOILED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ class CodeFile:
 
     @classmethod
     def read(cls, path: str) -> CodeFile | None:
-        """None of what is no such file, or can't be read."""
+        """None of what is no such file, can't be read, or is larger than programs are."""
         from elftools.common.exceptions import ELFError
         from elftools.elf.constants import P_FLAGS
         from elftools.elf.elffile import ELFFile
@@ -78,7 +84,7 @@ class CodeFile:
         from elftools.elf.sections import SymbolTableSection
 
         try:
-            with open(path, "rb") as file:
+            with open_observed(path) as file:
                 elf = ELFFile(file)
                 if elf["e_machine"] != "EM_X86_64":
                     return None
@@ -94,18 +100,20 @@ class CodeFile:
                 ]
                 tables: dict[int, _Table] = {}
                 relocations = []
+                if elf.num_sections() > _MOST_SECTIONS:
+                    return None
                 sections = list(elf.iter_sections())
                 for number, section in enumerate(sections):
                     if isinstance(section, SymbolTableSection):
-                        names = elf.get_section(section["sh_link"]).data()
-                        tables[number] = _Table(np.frombuffer(section.data(), _SYMBOL), names)
+                        names = _whole(elf.get_section(section["sh_link"]))
+                        tables[number] = _Table(np.frombuffer(_whole(section), _SYMBOL), names)
                 for section in sections:
                     if isinstance(section, RelocationSection) and section["sh_link"] in tables:
-                        rows = np.frombuffer(section.data(), _RELOCATION)
+                        rows = np.frombuffer(_whole(section), _RELOCATION)
                         relocations.append((rows, tables[section["sh_link"]]))
                 unwound = UnwindTable.read(path)
                 return cls(path, loads, fixed, tuple(tables.values()), relocations, unwound)
-        except (OSError, ELFError, ValueError):
+        except (OSError, ELFError, *_SPOILED):
             return None  # gone, or no ELF file: nothing is known of its loops
 
     def _rows(self, number: int, table: _Table) -> list[tuple[int, int, int, int]]:
@@ -116,6 +124,7 @@ class CodeFile:
         found = []
         for low, high, at in self._loads:
             index = np.flatnonzero(of_code & (symbols["value"] >= low) & (symbols["value"] < high))
+            index = index[: _MOST_FUNCTIONS - len(found)]
             begins = symbols["value"][index].astype(np.int64) - low + at
             ends = begins + symbols["size"][index].astype(np.int64)
             found += [
@@ -184,11 +193,22 @@ class CodeFile:
         return self._functions[i] if i >= 0 and place < self._functions[i][1] else None
 
 
+def _whole(section: Any) -> bytes:
+    """What a section holds, unpacked.
+
+    Raises:
+        ValueError: it claims more than any has.
+    """
+    if section.data_size > _MOST_SECTION_BYTES:
+        raise ValueError("a section of more bytes than are read")
+    return bytes(section.data())
+
+
 @lru_cache(maxsize=256)
 def _bytes(path: str, begin: int, end: int) -> bytes:
     try:
-        with Path(path).open("rb") as file:
+        with open_observed(path) as file:
             file.seek(begin)
             return file.read(end - begin)
-    except OSError:
-        return b""  # it has gone meanwhile
+    except (OSError, OverflowError, ValueError):
+        return b""  # it has gone meanwhile, or its numbers lie

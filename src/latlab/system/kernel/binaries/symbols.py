@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from latlab.errors import InputError, MissingExtraError
+from latlab.formats.trusted import open_observed
 
 __all__ = ["AddressBook", "plain_name"]
 
@@ -103,7 +104,7 @@ class AddressBook:
             reachable = self._folder / "exe"
         found: dict[str, int] = {}
         try:
-            with open(reachable, "rb") as file:
+            with open_observed(reachable) as file:
                 elf = ELFFile(file)
                 base = 0
                 if elf["e_type"] == "ET_DYN":  # position independent: the lowest mapping holds its beginning

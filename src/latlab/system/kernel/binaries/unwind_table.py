@@ -6,10 +6,11 @@ That is `.eh_frame_hdr`: a sorted table with one entry a function (Linux Standar
 from __future__ import annotations
 
 import struct
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+
+from latlab.formats.trusted import open_observed
 
 __all__ = ["UnwindTable"]
 
@@ -19,6 +20,7 @@ _SEGMENT = struct.Struct("<IIQQQQQQ")  # Elf64_Phdr
 _LOAD, _EH_FRAME = 1, 0x6474E550
 _FORM = bytes((1, 0x1B, 0x03, 0x3B))  # version 1; places relative to the table: what every linker writes
 _MOST_SEGMENTS = 64
+_MOST_BYTES = 1 << 26  # of a table: eight million functions
 _AT = 12  # bytes before the entries
 
 
@@ -37,7 +39,7 @@ class UnwindTable:
     def read(cls, path: str) -> Self | None:
         """The table of a file; None where the file is missing, is not ELF, or has no table."""
         try:
-            with Path(path).open("rb") as file:
+            with open_observed(path) as file:
                 start = file.read(64)
                 if not start.startswith(_ELF64) or len(start) < 64:
                     return None
@@ -51,8 +53,8 @@ class UnwindTable:
                     return None
                 _, _, offset, address, _, bytes_, _, _ = table
                 file.seek(offset)
-                raw = file.read(bytes_)
-        except (OSError, struct.error):
+                raw = file.read(min(bytes_, _MOST_BYTES))
+        except (OSError, OverflowError, ValueError, struct.error):
             return None
         if len(raw) < _AT or raw[:4] != _FORM:
             return None
