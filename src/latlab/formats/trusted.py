@@ -70,9 +70,9 @@ def read_file(path: str | os.PathLike[str], most_bytes: int, *, remedy: str | No
 
 
 def open_observed(path: str | os.PathLike[str]) -> BinaryIO:
-    """A program's file as the process that runs it names it: regular, or not opened at all. Links are followed.
+    """A program's file as the process that runs it names it: a regular one, through links, or none.
 
-    Whose process it is lays there what it likes: a pipe that never opens, a device that acts when it is opened.
+    Whose process it is lays there what it likes: a pipe that never opens, a device that acts when opened.
 
     Raises:
         OSError: it is not there, can't be read, or is no regular file (EINVAL).
