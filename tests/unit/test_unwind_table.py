@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from latlab.errors import InputError
 from latlab.system.kernel.binaries.elf_code import CodeFile
+from latlab.system.kernel.binaries.symbols import AddressBook
 from latlab.system.kernel.binaries.unwind_table import UnwindTable
 
 BASE, TABLE = 0x401000, 0x402000  # of the code, and of the table, in memory
@@ -68,13 +70,27 @@ def test_a_table_that_claims_more_than_there_is_takes_no_memory(tmp_path: Path) 
     assert table.around(AT + 0x10) == (AT + 0x10, AT + 0x90)
 
 
-@pytest.mark.parametrize("kind", [2, 4])  # SHT_SYMTAB, SHT_RELA
-def test_a_section_that_claims_more_than_programs_have_is_not_read(tmp_path: Path, kind: int) -> None:
-    path = Path(binary(tmp_path / "program"))
-    data = bytearray(path.read_bytes())
+def claiming(path: Path, kind: int, entry: int = 24) -> None:
+    """A program with a section that claims more than there is."""
+    data = bytearray(Path(binary(path)).read_bytes())
     struct.pack_into("<Q", data, 40, len(data))  # e_shoff
     struct.pack_into("<HHH", data, 58, 64, 2, 0)  # e_shentsize, e_shnum, e_shstrndx
     table = struct.pack("<IIQQQQIIQQ", 0, 2, 0, 0, 0, 24, 0, 0, 8, 24)
-    claims = struct.pack("<IIQQQQIIQQ", 0, kind, 0, 0, 0, 1 << 45, 0, 0, 8, 24)
+    claims = struct.pack("<IIQQQQIIQQ", 0, kind, 0, 0, 0, 1 << 45, 0, 0, 8, entry)
     path.write_bytes(bytes(data) + table + claims)
-    assert CodeFile.read(str(path)) is None
+
+
+@pytest.mark.parametrize("kind", [2, 4])  # SHT_SYMTAB, SHT_RELA
+def test_a_section_that_claims_more_than_programs_have_is_not_read(tmp_path: Path, kind: int) -> None:
+    claiming(tmp_path / "program", kind)
+    assert CodeFile.read(str(tmp_path / "program")) is None
+
+
+@pytest.mark.parametrize("entry", [0, 24])
+def test_symbols_that_are_more_than_programs_have_are_not_read(tmp_path: Path, entry: int) -> None:
+    claiming(program := tmp_path / "program", 2, entry)
+    (process := tmp_path / "7").mkdir()
+    (process / "exe").symlink_to(program)
+    (process / "maps").write_text(f"401000-402000 r-xp 00001000 00:00 1 {program}\n")
+    with pytest.raises(InputError, match="its symbols can't be read"):
+        AddressBook(7, proc=tmp_path).address("orders")

@@ -17,7 +17,7 @@ import numpy as np
 from latlab.formats.trusted import open_observed
 from latlab.system.kernel.binaries.unwind_table import UnwindTable
 
-__all__ = ["CodeFile"]
+__all__ = ["SPOILED", "CodeFile"]
 
 _MOST_BYTES = 1 << 16  # of a function
 _MOST_SECTIONS = 1 << 17  # C++ with a section for each function has ten thousands
@@ -31,7 +31,7 @@ _SYMBOL = np.dtype(
 _RELOCATION = np.dtype([("offset", "<u8"), ("info", "<u8"), ("addend", "<i8")])
 _STT_FUNC = 2
 # What the readers of a file raise whose numbers lie.
-_SPOILED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, zlib.error)
+SPOILED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class CodeFile:
                         relocations.append((rows, tables[section["sh_link"]]))
                 unwound = UnwindTable.read(path)
                 return cls(path, loads, fixed, tuple(tables.values()), relocations, unwound)
-        except (OSError, ELFError, *_SPOILED):
+        except (OSError, ELFError, *SPOILED):
             return None  # gone, or no ELF file: nothing is known of its loops
 
     def _rows(self, number: int, table: _Table) -> list[tuple[int, int, int, int]]:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 from latlab.errors import InputError, MissingExtraError
 from latlab.formats.trusted import open_observed
+from latlab.system.kernel.binaries.elf_code import SPOILED
 
 __all__ = ["AddressBook", "plain_name"]
 
+_MOST_SYMBOLS = 1 << 22
 _NESTED = re.compile(r"_ZN(?P<parts>(?:K?L?\d+\w+)+)E$")
 
 
@@ -114,11 +116,13 @@ class AddressBook:
                 for section in elf.iter_sections():
                     if not isinstance(section, SymbolTableSection):
                         continue
+                    if section.num_symbols() > _MOST_SYMBOLS:
+                        raise ValueError("it claims more of them than programs have")
                     for symbol in section.iter_symbols():
                         if symbol["st_info"]["type"] == "STT_OBJECT" and symbol["st_value"]:
                             at = base + symbol["st_value"]
                             found.setdefault(symbol.name, at)
                             found.setdefault(plain_name(symbol.name), at)
-        except (OSError, ELFError, ValueError) as error:
+        except (OSError, ELFError, *SPOILED) as error:
             raise InputError(path, f"its symbols can't be read ({error})") from None
         return found
