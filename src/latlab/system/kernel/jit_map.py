@@ -38,6 +38,8 @@ def read_jit_map(pid: int, *, root: Path = Path("/")) -> JitMap:
             with TrustedFile(path, owner=_owner(root / f"proc/{pid}"), observed=True) as file:
                 # The latest are the last ones: what was compiled anew is there once more.
                 known = file.read(max(0, file.size - _MOST_BYTES), _MOST_BYTES)
+                if file.size > _MOST_BYTES:
+                    known = known.partition(b"\n")[2]  # of a line that began before
         except (OSError, InputError):
             continue
         return parse_jit_map(line.decode(errors="replace") for line in io.BytesIO(known))

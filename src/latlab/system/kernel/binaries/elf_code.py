@@ -121,7 +121,7 @@ class CodeFile:
         symbols = table.symbols
         of_code = (symbols["info"] & 15 == _STT_FUNC) & (symbols["size"] > 0)
         of_code &= symbols["size"] <= _MOST_BYTES
-        found = []
+        found: list[tuple[int, int, int, int]] = []
         for low, high, at in self._loads:
             index = np.flatnonzero(of_code & (symbols["value"] >= low) & (symbols["value"] < high))
             index = index[: _MOST_FUNCTIONS - len(found)]
