@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jitter_made import core, put
 
+from latlab.cli._main import main
 from latlab.errors import InputError, UsageError
 from latlab.jitter import (
     INFINITE,
@@ -254,3 +255,13 @@ def test_a_warning_is_asked_for_its_kind_and_printed_as_its_sentence() -> None:
     document = JitterResult((core(),), warnings=(warning,)).to_json()
     assert (document["warnings"], document["warning_kinds"]) == (["a CPU quota stopped us"], ["quota"])
     assert (str(warning), warning.kind in DOUBTFUL) == ("a CPU quota stopped us", True)
+
+
+@pytest.mark.parametrize("size", [("-o", "--outbuf"), ("-b", "--bins"), ("-w", "--width")])
+def test_a_size_that_no_machine_has_room_for_is_a_usage_error(
+    size: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["jitter", size[0], "99999999999998"])
+    assert left.value.code == 2
+    assert f"{size[1]} is 99,999,999,999,998; the most is" in capsys.readouterr().err

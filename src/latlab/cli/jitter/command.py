@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 # The original test's defaults, in ticks where it counted ticks.
 _CLASSIC = {"bins": 20, "knee": 50, "least": 10, "outbuf": 10_000, "pause": 0, "seconds": 1.0, "width": 80}
+_MOST = {"outbuf": 10_000_000, "bins": 100_000, "width": 10_000}  # beyond, memory or time ends first
 
 
 @click.group(
@@ -135,6 +136,9 @@ def _check(options: dict[str, Any]) -> None:
         raise UsageError(f"{options['width']} columns are too few", remedy="give -w at least 60")
     if options["outbuf"] < 0 or options["pause"] < 0:
         raise UsageError("-o and -p can't be negative")
+    for name, most in _MOST.items():
+        if options[name] > most:
+            raise UsageError(f"--{name} is {options[name]:,}; the most is {most:,}")
     if options["least"] is not None and options["least"] < 0:
         raise UsageError("-m can't be negative")
     if options["task"] is not None:
