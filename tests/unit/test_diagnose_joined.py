@@ -225,6 +225,17 @@ def test_of_several_lines_each_says_of_its_own_stage_that_it_sleeps() -> None:
     assert told.lines[1].sentence == "Bottleneck: b."
 
 
+def test_a_stage_that_is_kept_from_running_is_short_of_cpus() -> None:
+    limit = answer(Verdict.SCHEDULER, stage="presser").to_json()["limit"]
+    assert (limit["kind"], limit["name"]) == ("cpu", "CPUs")
+
+
+def test_a_disk_that_the_threads_wait_for_stays_before_a_queue_that_overflows_at_times() -> None:
+    disk = replace(SLEEP, kind=LimitKind.DISK, name="disk")
+    assert joined(answer(Verdict.BURST), findings(disk)).limiting_stage == "disk"
+    assert joined(answer(Verdict.BURST), findings()).verdict == Verdict.BURST
+
+
 MANAGER = Role("manager", 1, (7,), 0.04, 0.22, {"poll": 0.7}, 0.3, 0.03, "app.py")
 
 

@@ -15,7 +15,7 @@ from latlab.model.diagnosis.answer import ForecastPoint, Interval
 from latlab.model.queues.observation import Observation, Stage
 from latlab.model.queues.queueing import ModelForecast, ModelQueue, ModelSource, ModelStage, QueueingModel
 from latlab.model.threads import Role
-from latlab.queues import forecast, service_bounds
+from latlab.queues import copies_of, forecast, service_bounds
 from latlab.queues.model.in_step import moves_in_step
 from latlab.queues.model.tandem import Line, observe, simulate
 from latlab.reports.diagnosis.text import forecast_rows
@@ -45,6 +45,19 @@ def with_own_times(seed: int = 1) -> Observation:
     times |= {"transitions": times["events"], "blocked_ns": np.zeros_like(times["busy_ns"])}
     stages = tuple(Stage(i, "", f"stage-{i}") for i in range(3))
     return replace(seen, stages=stages, stage_times=times)
+
+
+def test_an_event_that_goes_to_two_ends_is_one() -> None:
+    stages = (ModelStage("split", 10_000), ModelStage("risk", 20_000), ModelStage("archive", 40_000))
+    queues = (
+        ModelQueue("in", "", "split", 16, 1.0),
+        ModelQueue("a", "split", "risk", 16, 1.0),
+        ModelQueue("b", "split", "archive", 16, 1.0),
+    )
+    model = QueueingModel((ModelSource("in", 20_000.0),), stages, queues)
+    assert copies_of(model) == pytest.approx(2.0)
+    half = tuple(replace(queue, share=0.5) if queue.name != "in" else queue for queue in queues)
+    assert copies_of(replace(model, queues=half)) == 1.0
 
 
 def test_a_last_stage_that_says_nothing_of_itself_may_be_as_slow_as_the_line() -> None:

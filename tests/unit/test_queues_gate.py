@@ -199,6 +199,9 @@ def test_unlike_stages_that_fill_one_queue_are_one_line_with_who_drains_it() -> 
     taken = {"eu": at + 0.1, "us": at + 0.1, "merged": np.repeat(at + 0.7, 2)}
     series = expand(recorded(queues, put, taken, 900.0))
     assert len(lines_of(series)) == 1
+    made = mean_budget(analyse(recorded(queues, put, taken, 900.0)))
+    assert made is not None
+    assert made.events == pytest.approx(2 * 890, abs=20)
     outputs = {view.label: view.outputs for view in stage_views(recorded(queues, put, taken, 900.0), series)}
     assert outputs["eu"] == outputs["us"] == (2,)
 

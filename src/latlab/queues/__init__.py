@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from latlab.queues.judge.verdict import analyse
     from latlab.queues.live import Live
     from latlab.queues.model.fit import fit_model, served_hz, service_bounds
-    from latlab.queues.model.simulate import forecast
+    from latlab.queues.model.simulate import copies_of, forecast
     from latlab.queues.recorded import RecordedQueues, record
     from latlab.queues.sample.addresses import RemoteQueue, parse_remote_queue, readers_by_address
     from latlab.queues.sample.attach import Attachment, attach
@@ -70,6 +70,7 @@ __all__ = [
     "analyse",
     "applications",
     "attach",
+    "copies_of",
     "fit_model",
     "forecast",
     "injected",
@@ -116,7 +117,7 @@ _MODULES = {
     "judge.verdict": ("analyse",),
     "live": ("Live",),
     "model.fit": ("fit_model", "served_hz", "service_bounds"),
-    "model.simulate": ("forecast",),
+    "model.simulate": ("copies_of", "forecast"),
     "recorded": ("RecordedQueues", "record"),
     "sample.addresses": ("RemoteQueue", "parse_remote_queue", "readers_by_address"),
     "sample.attach": ("Attachment", "attach"),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from latlab.model.schedule import Frame, Schedule
+from latlab.model.schedule import Frame, Schedule, State, Wait
 from latlab.model.threads import Code
 from latlab.schedule.code.names import called, entered, is_own, makes_durable, of_library, plain, telling
 from latlab.system.kernel.polling import TAKES
@@ -21,6 +21,7 @@ __all__ = [
     "entries_of",
     "hottest",
     "in_sync",
+    "not_running",
     "own_function",
     "own_place",
     "runs_in",
@@ -107,6 +108,36 @@ def _caller(frames: Sequence[Frame], frame: Frame) -> str:
     name = called(frame)
     outer = dropwhile(lambda one: one is not frame, frames)
     return next((own for one in outer if is_own(one) and (own := plain(one.function)) != name), "")
+
+
+def not_running(schedule: Schedule, holds: Mapping[int, Sequence[tuple[int, int]]]) -> tuple[float, float]:
+    """Of the time in which a lock is held, the shares that its holders sleep, and that they are blocked.
+
+    Args:
+        holds: of each thread the times in which it held it.
+    """
+    asleep = blocked = held = 0.0
+    for thread, times in holds.items():
+        spans = np.array(sorted(times), np.float64)
+        held += float((spans[:, 1] - spans[:, 0]).sum())
+        rows = schedule.of_thread(thread)
+        rows = rows[rows["state"] == State.BLOCKED]
+        asleep += _within(rows[rows["wait"] == Wait.TIMER], spans)
+        blocked += _within(rows, spans)
+    return (asleep / held, blocked / held) if held else (0.0, 0.0)
+
+
+def _within(rows: np.ndarray[Any, Any], spans: np.ndarray[Any, Any]) -> float:
+    """The time of a thread's intervals, which don't overlap, that lies within these spans."""
+    begin, end = (rows[name].astype(np.float64) for name in ("begin", "end"))
+    before = np.concatenate(([0.0], np.cumsum(end - begin)))
+
+    def up_to(time: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        at = np.searchsorted(begin, time, "right")
+        over = np.where(at > 0, end[np.maximum(at, 1) - 1] - time, 0.0) if len(end) else np.zeros(len(time))
+        return before[at] - np.maximum(over, 0.0)
+
+    return float((up_to(spans[:, 1]) - up_to(spans[:, 0])).sum())
 
 
 def while_held(

@@ -18,7 +18,15 @@ from latlab.model.threads import Code, Limit, LimitKind, Role
 from latlab.schedule.interpreter_lock import takes_one_cpu
 from latlab.threads._blame import Cause
 from latlab.threads._candidates import IDLE, LEAST, Array, Candidate, Facts
-from latlab.threads._code import coroutine_of, hottest, own_function, spin_lock, waiting_places, while_held
+from latlab.threads._code import (
+    coroutine_of,
+    hottest,
+    not_running,
+    own_function,
+    spin_lock,
+    waiting_places,
+    while_held,
+)
 from latlab.threads._edges import busy_of, shares_of
 from latlab.words import share
 
@@ -34,6 +42,7 @@ __all__ = [
     "spun_lock",
 ]
 
+_MOST_OF_HOLD = 0.5  # of the time that a lock is held
 _SURE_LOCK = 0.95  # of the resampled blocks, of a lock that no stack tells
 _LOCK = 0.35
 _ALONE = 0.8  # of what all threads of an interpreter run
@@ -86,7 +95,13 @@ def lock_of(facts: Facts, total: float) -> Limit | None:
     code = hottest(facts.schedule, threads)
     if word.places and not gil:
         evidence.append(said(ThreadEvidence.WAITED_IN, places=", ".join(word.places[:2])))
-    work, held_code = ("", ()) if gil else while_held(facts.schedule, word.holds, word.places)
+    asleep, blocked = (0.0, 0.0) if gil else not_running(facts.schedule, word.holds)
+    waits = blocked > _MOST_OF_HOLD  # what it runs beside that is not what others wait for
+    if waits:
+        sleeps = asleep > _MOST_OF_HOLD
+        kind = ThreadEvidence.HELD_ASLEEP if sleeps else ThreadEvidence.HELD_BLOCKED
+        evidence.append(said(kind, part=asleep if sleeps else blocked))
+    work, held_code = ("", ()) if gil or waits else while_held(facts.schedule, word.holds, word.places)
     if work:
         evidence.append(said(ThreadEvidence.HELD_IN, function=work))
         held = said(ThreadEvidence.HELD_BY_IN, holders=holding, waiters=waiting_roles, function=work)
@@ -171,7 +186,8 @@ def late_of(facts: Facts, role: Role) -> int | None:
     whole = sum(shares)
     best = int(np.argmax(shares))
     busy = [facts.times[one].running + facts.times[one].own for one in role.threads]
-    others = (sum(busy) - busy[best]) / (len(busy) - 1)
+    # A parent that only waits for its children makes none of two alike a late one.
+    others = max(one for at, one in enumerate(busy) if at != best)
     if whole > 0 and shares[best] > 0.6 * whole and busy[best] > 1.25 * others:
         return role.threads[best]
     return None

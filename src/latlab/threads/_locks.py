@@ -41,6 +41,8 @@ _SEMAPHORES = "semaphore"
 _CALLS = ("__", "futex", "syscall", "pthread", "lll_", "PyThread_", "lock_PyThread")
 _LEAST_WAITS = 5
 _TOGETHER_NS = 30_000
+_HARDLY = 0.1  # of what who waits longest does
+_AT_ONCE = 0.2  # of the waits end with another one, by the same thread
 _SYMMETRY = 0.5
 _ONE = 0.9  # of the waits of a thread that one other ends: nearly all
 _ALL_WAIT = 0.5  # of the time: a word for which all wait together for longer is held by none of them
@@ -68,7 +70,8 @@ class Word:
     alike_ns: int = 0  # of these, between threads of one role
     role_ns: int = 0  # of waits, that a thread of the waiting one's own role ended
     pairs: Counter[tuple[int, int]] = field(default_factory=Counter)  # (waker, waiter) -> waits
-    broadcast: int = 0
+    broadcast: int = 0  # waits that end with another one, by the same thread
+    let_go: int = 0  # of these, by a thread that hardly waits: as at a barrier, where the last one comes late
     waits_in: Counter[str] = field(default_factory=Counter)
     lock: bool = False
     sure: bool = False
@@ -218,6 +221,7 @@ def words_of(schedule: Schedule, tracks: Sequence[Track], role_of: Mapping[int, 
             since[waker] = since[waiter] = end
             if waker == last_waker and end - last_end < _TOGETHER_NS:
                 word.broadcast += 1
+                word.let_go += word.waiters[waker] < _HARDLY * max(word.waiters.values())
             last_waker, last_end = waker, end
             word.pairs[waker, waiter] += 1
             word.role_ns += time if role_of.get(waker) == role_of.get(waiter) else 0
@@ -313,6 +317,7 @@ def _judge(word: Word, window: int) -> None:
             word.waits >= _LEAST_WAITS
             and len(word.waiters) >= 2
             and word.role_ns > _SYMMETRY * word.wait_ns
+            and word.let_go < _AT_ONCE * word.waits
             and not _passed_round(word)
         )
         return
@@ -326,7 +331,7 @@ def _judge(word: Word, window: int) -> None:
         and len(word.waiters) >= 2
         and word.mutual_ns > _SYMMETRY * word.wait_ns
         and word.alike_ns > _SYMMETRY * word.mutual_ns
-        and word.broadcast < 0.2 * word.waits
+        and word.broadcast < _AT_ONCE * word.waits
         # Of those that take a lock one holds it, and so doesn't wait: where all do, they wait for a signal.
         and word.wait_ns < (len(word.waiters) - _ALL_WAIT) * window
     )

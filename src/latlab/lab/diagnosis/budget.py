@@ -17,6 +17,7 @@ from latlab.formats.event_traces.files import FINISHED
 from latlab.lab.judge.residence import TraceTable
 from latlab.model.diagnosis.answer import Budget, Part
 from latlab.model.queues.analysis import Analysis, StageResult
+from latlab.model.queues.observation import SEVERAL
 from latlab.stats.quantiles import rank
 
 __all__ = ["budget", "mean_budget"]
@@ -149,7 +150,9 @@ def mean_budget(found: Analysis) -> Budget | None:
     """
     drains = {queue.drain for queue in found.queues if queue.drain}
     entered = sum(
-        queue.total_in for queue in found.queues if queue.source not in drains and queue.kind != "pool"
+        queue.total_in
+        for queue in found.queues
+        if drains.isdisjoint(queue.source.split(SEVERAL)) and queue.kind != "pool"
     )
     if not entered:
         entered = max((queue.total_in for queue in found.queues), default=0)

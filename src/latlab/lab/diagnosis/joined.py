@@ -99,6 +99,8 @@ def joined(
     doubts = (*answer.doubts, *(doubt for line in answer.lines for doubt in line.doubts))
     # Who holds the lock is known whether or not some of those who wait for it lack a CPU as well.
     known = _OPEN | {DoubtKind.CAME_LATE} if limit.kind is LimitKind.LOCK else _OPEN
+    if limit.kind is LimitKind.DISK and not answer.losses:
+        verdicts -= {Verdict.BURST}  # a queue that overflows at times, behind what waits for the disk
     if not verdicts <= {Verdict.UNKNOWN, Verdict.NONE} or any(doubt.kind not in known for doubt in doubts):
         return answer
     if len(distrust) > len(ended):

@@ -123,6 +123,9 @@ def modelled(
     if found.t_limit is not None:
         knee = Interval(found.t_limit, *(found.t_limit_interval or (None, None)))
     points = {speedup: _point(speedup, least[speedup]) for speedup in SPEEDUPS}
+    reached = _least_knee(points)
+    if knee is not None and knee.value < reached:
+        knee = Interval(reached)  # fitted too low: so much is gained, and it takes so much
     if knee is not None and _gains_behind(knee.value, points):
         # Round a circle what one stage gains is spread over all: it gains less and less, and does not end.
         knee = after = None
@@ -198,7 +201,7 @@ def _require_null(observation: Observation, model: QueueingModel, runs: Sequence
     ends = names - {queue.source for queue in model.queues}
     # In a circle without an end all stages take as many.
     seen = queues.served_hz(observation, ends or {model.stages[0].name})
-    made = float(np.mean([run.throughput_hz for run in runs]))
+    made = queues.copies_of(model) * float(np.mean([run.throughput_hz for run in runs]))
     if seen and abs(made / seen - 1) > _NULL:
         raise NotTrustworthyError(
             f"withheld, since the model as it is gives {count(made)} events/s, and {count(seen)} were seen: "
@@ -251,6 +254,12 @@ def _require_limit(
     mine = max((one.utilisation for one in own.stages if one.name == stage), default=0.0)
     if mine > _NO_TIME and busy.get(after or "", 0.0) < _WHOLE:
         raise _withheld(ModelDoubt.NOTHING_BUSY, stage=stage)
+
+
+def _least_knee(points: Mapping[float, ForecastPoint]) -> float:
+    """How much faster a stage is at least where it gains what is gained at all: throughput is its inverse."""
+    begin, end = (points[one].rate_hz for one in (0.0, 1.0))
+    return 0.0 if begin is None or end is None or end.value <= 0 else 1.0 - begin.value / end.value
 
 
 def _gains_behind(knee: float, points: Mapping[float, ForecastPoint]) -> bool:
@@ -345,6 +354,7 @@ def _simulated(
 ) -> dict[float, list[ModelForecast]]:
     """Every speed with every seed: each sees the same arrivals."""
     found: dict[float, list[ModelForecast]] = {}
+    copies = queues.copies_of(model)
     for speedup in speedups:
         of_speed = model if speedup == 0 else _faster(model, stage, speedup)
         for number in range(_SEEDS):
@@ -353,6 +363,8 @@ def _simulated(
                     "it does not fit: the budget was spent before all speeds of the model were simulated"
                 )
             one = queues.forecast(of_speed, events=events, seed=seed + number)
+            # An event that goes to several at once is one, at however many ends it is counted.
+            one = replace(one, throughput_hz=one.throughput_hz / copies)
             found.setdefault(speedup, []).append(one)
     return found
 

@@ -352,6 +352,8 @@ def _sentence(
     moves = next((one for one in analysis.evidence if kind_of(one) is QueueEvidence.MOVES), None)
     if limiting is not None and verdict == Verdict.STAGE and moves is not None:
         return said(RunFinding.MOVES, stretches=values_of(moves)["stretches"], longest=limiting, tail=tail)
+    if limiting is not None and verdict == Verdict.SCHEDULER:
+        return said(RunFinding.KEPT_FROM, stage=limiting, tail=tail)
     if limiting is not None:
         mine = [view for view in stages if limiting in (view.name, view.type)]
         busiest = max(mine, key=lambda view: view.ready or 0.0, default=None)

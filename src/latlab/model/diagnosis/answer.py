@@ -400,9 +400,12 @@ class Answer:
                 kind = LimitKind.TIMER
             elif self.threads.root not in (0, *role.pids):
                 kind = LimitKind.PROCESS
+        name = self.limiting_stage or ("" if kind is LimitKind.UNKNOWN else str(kind))
+        if self.verdict == Verdict.SCHEDULER:  # what the stage that it keeps from running is short of
+            kind, name = LimitKind.CPU, "CPUs"
         return {
             "kind": str(kind),
-            "name": self.limiting_stage or ("" if kind is LimitKind.UNKNOWN else str(kind)),
+            "name": name,
             "confidence": self.confidence,
             "evidence": list(self.evidence),
             "code": [] if role is None else [asdict(one) for one in role.code],

@@ -123,6 +123,7 @@ class RunFinding(Kind):
     MOVES = "The bottleneck moves: {stretches}. For the longest time it is {longest}.{tail}"
     CPUS = "Bottleneck: the CPUs, no single stage{amount}{busiest}.{tail}"
     DISTURBED = "No stage limits, but {disturbed}{busiest}.{tail}"
+    KEPT_FROM = "Bottleneck: the CPUs. {stage} limits, since it is kept from running.{tail}"
     SCHEDULER = "Bottleneck: the scheduler, no stage. Runnable threads waited for a CPU{busiest}.{tail}"
     BURSTS = "No stage limits on average, but bursts are larger than a buffer{busiest}.{tail}"
     ALIKE = (

@@ -28,6 +28,8 @@ class ThreadEvidence(Kind):
     TOGETHER = "its {threads:plural thread} together ran {cpus:.2f} CPUs"
     WAITED_IN = "waited for in {places}"
     HELD_IN = "while it is held and waited for, {function} mostly runs"
+    HELD_ASLEEP = "while it is held and waited for, its holder sleeps {part:share} of the time"
+    HELD_BLOCKED = "while it is held and waited for, its holder is blocked {part:share} of the time"
     HELD_BY_IN = "held by {holders}, mostly in {function}, and waited for by {waiters}"
     ROLES_WAITED = "{roles} waited for it"
     SLEPT = "{who} ran {running:share} of the time and slept otherwise"

@@ -29,7 +29,7 @@ from latlab.queues.model.draws import STEADY, service_times
 from latlab.queues.model.in_step import moves_in_step, simulate_in_step
 from latlab.stats.quantiles import quantiles
 
-__all__ = ["forecast"]
+__all__ = ["copies_of", "forecast"]
 
 _MOST_ARRIVALS = 100_000  # from a source that always has another event
 _WARM_UP = 0.05  # of the simulated time is left out
@@ -86,6 +86,16 @@ def forecast(model: QueueingModel, *, events: int = 20_000, seed: int = 1) -> Mo
         random.setstate(before)
     begin = seconds * (0.5 if overloaded else _WARM_UP)
     return _result(model, flows, records, (begin, seconds), seed)
+
+
+def copies_of(model: QueueingModel) -> float:
+    """Of an event that comes from outside, how many reach an end: above 1 where stages copy it, else 1."""
+    offered = sum(source.rate_hz for source in model.sources)
+    if not model.stages or offered <= 0 or any(stage.joins for stage in model.stages):
+        return 1.0
+    flows = _Flows(model)
+    ends = [i for i, out in enumerate(flows.outputs) if not out]
+    return max(1.0, float(flows.true[ends].sum()) / offered)
 
 
 class _Flows:

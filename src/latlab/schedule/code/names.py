@@ -37,6 +37,7 @@ _BEGINS = re.compile(
     r"thread_start|Py_BytesMain|Py_RunMain|pymain_\w*|thread_run|pythread_wrapper|(Thread\.)?_bootstrap(_inner)?|"
     r"Thread\.run|std::thread::.*|void std::__invoke.*|_dl_\w*|rtld_\w*)$"
 )
+_PAUSE = "_mm_pause"  # of a header of the compiler's, inlined where a loop waits
 #: Namespaces of languages' own libraries, after a return type was taken off.
 _LIBRARIES = re.compile(
     r"^(std::|__gnu_cxx::|__cxxabiv1::|core::|alloc::|<core::|<alloc::|<std::|runtime\.|sync\.|internal/|tokio::runtime)"
@@ -83,6 +84,8 @@ def is_own(frame: Frame) -> bool:
     # What begins with two underscores belongs to the compiler and its libraries, where names are C's.
     reserved = frame.module and name.startswith("__")
     if not name or reserved or is_runtime(frame) or _STARTERS.match(name) or _PYTHON.search(frame.file):
+        return False
+    if name == _PAUSE:
         return False
     return not (_LIBRARIES.match(_bare(name)) or (frame.module and _GO.match(name)))
 

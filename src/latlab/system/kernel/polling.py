@@ -228,7 +228,7 @@ def _points_at_clock(capstone: Any, file: CodeFile, one: Any) -> bool:
     return bool(_CLOCK.search(file.slot(one.address + one.size, target.mem.disp)))
 
 
-def _guards(capstone: Any, file: CodeFile, call: Any) -> bool:
+def _guards(capstone: Any, file: CodeFile, call: Any, deep: int = 0) -> bool:
     """Whether an instruction calls what is never called while all is well."""
     (target,) = call.operands
     if target.type != capstone.CS_OP_IMM:
@@ -243,7 +243,8 @@ def _guards(capstone: Any, file: CodeFile, call: Any) -> bool:
         if capstone.CS_GRP_JUMP in one.groups
     )  # fmt: skip
     jump = next(jumps, None)
-    return jump is not None and _guards(capstone, file, jump)
+    # (A stub may jump to where stubs begin, and that to itself.)
+    return jump is not None and deep < _DEEP and _guards(capstone, file, jump, deep + 1)
 
 
 @lru_cache(maxsize=4096)
