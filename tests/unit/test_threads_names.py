@@ -9,7 +9,7 @@ from tests.unit.threads_made import Made, found_in, pipeline
 
 from latlab.model.schedule import Frame, Source, Wait
 from latlab.model.threads import Code, LimitKind
-from latlab.system.kernel.polling import TAKES
+from latlab.system.kernel.polling import LOOKS, TAKES
 from latlab.threads import analyse
 from latlab.threads._code import spin_lock
 
@@ -251,6 +251,19 @@ def test_where_threads_spin_for_a_lock_is_told_by_a_line_of_their_program() -> N
     made.frames[-1] = Frame("pass_gate", "app.rs", 7, "app", polls=TAKES)
 
     assert spin_lock(made.schedule(), [thread]) == Code("pass_gate", "app.rs", 7, 1.0)
+
+
+def test_what_a_loop_pauses_by_is_part_of_the_lock_that_it_waits_for() -> None:
+    made = Made()
+    thread = made.thread("app")
+    made.run(thread, 0, 1000)
+    made.stack(thread, "_mm_pause()", "Spin::lock()", times=30)
+    made.stack(thread, "Spin::lock()", times=2)
+    made.frames[-3] = Frame("_mm_pause()", "pause.h", 3, "app", polls=LOOKS)
+    made.frames[-2] = Frame("Spin::lock()", "app.cpp", 8, "app")
+    made.frames[-1] = Frame("Spin::lock()", "app.cpp", 8, "app", polls=TAKES)
+
+    assert spin_lock(made.schedule(), [thread]) == Code("Spin::lock", "app.cpp", 8, 1.0)
 
 
 def test_a_thread_that_the_program_named_is_not_told_by_where_its_runtime_starts_threads() -> None:

@@ -85,7 +85,7 @@ def is_own(frame: Frame) -> bool:
     reserved = frame.module and name.startswith("__")
     if not name or reserved or is_runtime(frame) or _STARTERS.match(name) or _PYTHON.search(frame.file):
         return False
-    if name == _PAUSE:
+    if name.partition("(")[0] == _PAUSE:
         return False
     return not (_LIBRARIES.match(_bare(name)) or (frame.module and _GO.match(name)))
 
