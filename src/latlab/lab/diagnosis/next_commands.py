@@ -12,7 +12,8 @@ from latlab.lab.diagnosis.question import Question
 from latlab.model.diagnosis.answer import Unknown
 from latlab.model.queues.observation import Observation
 from latlab.model.schedule import Schedule
-from latlab.schedule.simulation.simulate import MOST_STEPS
+from latlab.schedule.simulation.part import stretch_of
+from latlab.schedule.simulation.simulate import MOST_STEPS, steps_in
 
 __all__ = [
     "forecast_again",
@@ -133,8 +134,8 @@ def of_schedule(question: Question, schedule: Schedule, output: Path) -> str:
     Args:
         output: the diagnosis's folder.
     """
-    steps = 2 * len(schedule.intervals) + len(schedule.foreign)
-    if steps > MOST_STEPS:
+    steps = steps_in(schedule)
+    if steps > MOST_STEPS and stretch_of(schedule) is None:
         seconds = _FITS * schedule.seconds * MOST_STEPS / steps
         words = ["latlab", "diagnose", "--seconds", f"{max(_LEAST_S, seconds):.1f}"]
         return shlex.join([*words, *_target(question)])

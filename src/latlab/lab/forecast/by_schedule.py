@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from latlab.model.schedule import Schedule, State, Wait
 from latlab.model.simulation import Scenario, ScheduleForecast, Simulated
 from latlab.model.threads import LimitKind, Role, ThreadFindings
 from latlab.schedule.simulation.forecast import forecast
+from latlab.schedule.simulation.part import stretch_of
 from latlab.schedule.simulation.steps import word_of
 from latlab.threads import SHORTEST_S
 from latlab.words import duration
@@ -50,10 +52,15 @@ def by_schedule(
     if not asked:
         return (), said(Withheld.NOTHING_TO_ASK)
     tell("simulating what its threads did, unchanged and with parts of it faster")
+    # Of more turns than can be simulated those in the middle, where they are like all others.
+    stretch = stretch_of(schedule) or schedule
     try:
-        base, made = forecast(schedule, asked, over=over)
+        base, made = forecast(stretch, asked, over=over)
     except LatlabError as error:
         return (), error.what
+    if stretch is not schedule:
+        longer = schedule.seconds / stretch.seconds
+        base, made = _scaled(base, longer), tuple(_of_the_whole(one, longer) for one in made)
     bad = [f"{one.scenario.name}: {one.withheld}" for one in made if one.withheld]
     why = base.withheld or "; ".join(bad)
     if found.limit.kind in _OF_THREADS:
@@ -69,6 +76,23 @@ def by_schedule(
         # Who holds the lock for which all wait would help by being faster: the simulation misses the lock.
         return (), said(Withheld.LOCK_MISSED, name=found.limit.name)
     return tuple(_told(one, base, schedule, found) for one in made if not one.withheld), why
+
+
+def _scaled(base: Simulated, longer: float) -> Simulated:
+    times = round(base.recorded_ns * longer), round(base.simulated_ns * longer)
+    return replace(base, recorded_ns=times[0], simulated_ns=times[1])
+
+
+def _of_the_whole(one: ScheduleForecast, longer: float) -> ScheduleForecast:
+    """What a stretch tells of all of the program, which is so many times as long."""
+    points = tuple(replace(point, time_ns=_longer(point.time_ns, longer)) for point in one.points)
+    baseline = None if one.baseline is None else _longer(one.baseline, longer)
+    return replace(one, points=points, baseline=baseline, spent_ns=one.spent_ns * longer)
+
+
+def _longer(time: Interval, longer: float) -> Interval:
+    low, high = (None if end is None else end * longer for end in (time.low, time.high))
+    return Interval(time.value * longer, low, high)
 
 
 def scenarios_of(schedule: Schedule, found: ThreadFindings) -> list[Scenario]:

@@ -100,6 +100,11 @@ def run_steps(steps: Steps, *, cpus: int | None = None, turns: bool = False) -> 
     return dict(out)
 
 
+def steps_in(schedule: Schedule) -> int:
+    """How many steps a simulation of it takes, about."""
+    return 2 * len(schedule.intervals) + len(schedule.foreign)
+
+
 def simulate(schedule: Schedule) -> Simulated:
     """The unchanged program in the simulation, and whether that can be trusted."""
     return fits_of(schedule)[0]
@@ -115,7 +120,7 @@ def fits_of(
     """
     found: list[tuple[Simulated, Fit]] = []
     whole = schedule.ended_ns - schedule.began_ns
-    if 2 * len(schedule.intervals) + len(schedule.foreign) > MOST_STEPS:
+    if steps_in(schedule) > MOST_STEPS:
         why = f"{count(len(schedule.intervals))} turns of its threads are too many to simulate"
         return Simulated(whole, whole, why, (), ()), ()
     for meets in (False, True):
