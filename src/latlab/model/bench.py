@@ -142,6 +142,8 @@ class Plan:
         budget_effect: the smallest relative change that these pairs find with this power; None where they
             are too few for any verdict.
         why: sentences.
+        displaced: how many times as long an operation takes beside the other side's process, which may
+            displace its data from the caches, as alone; 1 where that isn't known.
     """
 
     iterations: int
@@ -163,6 +165,7 @@ class Plan:
     budget_pairs: int | None
     budget_effect: float | None
     why: str
+    displaced: float = 1.0
 
 
 @dataclass(frozen=True)

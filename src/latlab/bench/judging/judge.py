@@ -12,6 +12,7 @@ import numpy.typing as npt
 from latlab.bench.judging.humps import iteration_humps
 from latlab.bench.judging.measures import (
     DECLARED,
+    DISPLACED,
     PLACEMENT,
     combined,
     judge_measures,
@@ -117,6 +118,7 @@ def judge_pairs(
     declared: bool = True,
     over: Sequence[str] = DECLARED,
     placement: float = 0.0,
+    displaced: float = 1.0,
 ) -> Judgement:
     """Judge interleaved process pairs (A, B), in the order measured.
 
@@ -130,6 +132,7 @@ def judge_pairs(
         declared: whether the user named the smallest effect.
         over: the measures that have to be equivalent.
         placement: as in `judge_measures`.
+        displaced: as in `judge_measures`.
     """
     names = measured(pairs)
     differences = [difference(a, b, names) for a, b in pairs]
@@ -145,6 +148,7 @@ def judge_pairs(
         final=True,
         pooled=pooled_mean(pairs),
         placement=placement,
+        displaced=displaced,
     )
     result, decided_by = combined(judged, alpha=alpha, declared=over)
     warnings: list[str] = []
@@ -157,6 +161,8 @@ def judge_pairs(
     small = abs(result.effect or 0.0) < LAYOUT_REACH or decided_by != "typical"
     if placement >= PLACEMENT and result.verdict in DIFFERENT and small:
         warnings.append(said(BenchWarning.ONE_BUILD))
+    if displaced >= DISPLACED:
+        warnings.append(said(BenchWarning.DISPLACED, ratio=displaced))
     counts = [sorted({pair[i].operations for pair in pairs}) for i in (0, 1)]
     if any(len(c) > 1 for c in counts):
         refused = refused or "a side's operation count changed from process to process"

@@ -48,6 +48,8 @@ TAIL_MARGIN = 0.1
 PLACEMENT = 0.03
 # Where they are drawn, what the order of functions is worth to both together stays: up to 0.5 % was seen.
 DRAWN_PLACEMENT = 0.005
+# Beyond this an operation beside the other side's process is another one than alone.
+DISPLACED = 1.25
 # What a verdict is over by default. A tail that changed is found, too; one that can't be told leaves the
 # verdict on the others as it is, and is said to be open.
 DECLARED = ("typical", "mean")
@@ -116,6 +118,7 @@ def judge_measures(
     final: bool,
     pooled: float = 0.0,
     placement: float = 0.0,
+    displaced: float = 1.0,
 ) -> tuple[Measure, ...]:
     """Judge each measure by itself: whether it differs at its part of the level, whether it is equivalent at
     all of it.
@@ -134,6 +137,8 @@ def judge_measures(
         final: whether the budget is over, so that the wider margins count.
         pooled: of `pooled_mean`: where it lies outside a margin, the mean isn't equivalent within it.
         placement: what code placement alone may do; a smaller difference isn't said.
+        displaced: how many times as long an operation takes here as alone. Beyond `DISPLACED`, equivalence
+            needs an interval as much narrower, since what is added to both sides dilutes a change.
     """
     ratios, noises = paired.arrays(differences)
     out = []
@@ -170,6 +175,13 @@ def judge_measures(
             steps = [step for step in DEFAULT_STEPS if step > max(margin, at_least)]
             widened = _widened(whole, steps)
             result = widened if widened.verdict is Ruling.EQUIVALENT else result
+        if result.verdict is Ruling.EQUIVALENT and not _within_diluted(result, displaced):
+            result = dataclasses.replace(
+                result,
+                verdict=Ruling.INCONCLUSIVE,
+                why=said(VerdictSaid.DISPLACED, ratio=displaced),
+                needed_pairs=2 * result.pairs,
+            )
         out.append(Measure(name, result))
     return tuple(out)
 
@@ -179,6 +191,13 @@ def _beyond(result: PairedResult, margin: float) -> bool:
     low, high = result.interval
     bound = math.log1p(margin)
     return (low is not None and math.log1p(low) >= bound) or (high is not None and math.log1p(high) <= -bound)
+
+
+def _within_diluted(result: PairedResult, displaced: float) -> bool:
+    """Whether an interval within the margin is there whatever of a change was diluted."""
+    low, high = result.interval
+    bound = math.log1p(result.smallest_effect) / (displaced if displaced >= DISPLACED else 1.0)
+    return low is not None and high is not None and -bound < math.log1p(low) and math.log1p(high) < bound
 
 
 def _widened(result: PairedResult, steps: Sequence[float]) -> PairedResult:

@@ -212,6 +212,7 @@ def run_suite(
             declared=one.declared,
             over=asked.over,
             placement=one.placement,
+            displaced=one.plan.displaced,
         )
     return out
 
@@ -301,6 +302,7 @@ def _judging(one: _Prepared, asked: Asked) -> Callable[[Sequence[paired.Differen
             final=final,
             pooled=pooled_mean(one.pairs),
             placement=one.placement,
+            displaced=one.plan.displaced,
         )
         return combined(measures, alpha=asked.alpha, declared=asked.over)[0]
 

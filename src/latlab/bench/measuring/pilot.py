@@ -9,6 +9,8 @@ from collections.abc import Callable
 import numpy as np
 
 from latlab.bench.judging.judge import difference, log_ratio, turn_ratios
+from latlab.bench.judging.measures import DISPLACED
+from latlab.bench.measuring import turns
 from latlab.bench.processes.process import measure_once, measure_pair
 from latlab.bench.processes.stops import awake
 from latlab.bench.results.targets import Target
@@ -28,12 +30,8 @@ FEWEST_PILOT_PAIRS = 2
 # processes alone does, the pilot is two pairs: the verdict needs the others more than the plan does.
 PILOT_SHARE = 0.15
 WORTH_IT = 0.2  # four pairs don't tell smaller differences of cost
-# A processor's frequency wanders by 0.2 % within 0.1 ms and by 1 % within 10 (measured on a shared machine),
-# so turns are short. What the other side left in the caches is displaced in some tens of microseconds, and
-# the branches that it taught the processor (lookups in a map took 28 us instead of 16 then) in a hundred.
-TURN_S, COLD_S = 100e-6, 100e-6
-LONG_S = 300e-6  # iterations that are warm after a part of themselves
 FEWEST_TURNS = 8
+Pair = tuple[Sample, Sample]
 _MIDMEAN = 1.2  # its variance over that of a mean
 
 
@@ -51,6 +49,7 @@ class Pilot:
         unit_s: seconds of a unit of both sides.
         typical_ns: of an operation.
         context: which of "pinned", "fifo", "locked" came about.
+        alone_ns: the same in a process that has the processor to itself; 0 where that wasn't measured.
         position: log-ratio of the second process of a pair to the first, whichever side they are; 0 where
             two pairs can't tell it from the effect and the noise.
         pairs: measured.
@@ -67,6 +66,12 @@ class Pilot:
     context: tuple[str, ...] = ()
     position: float = 0.0
     pairs: int = PILOT_PAIRS
+    alone_ns: float = 0.0
+
+    @property
+    def displaced(self) -> float:
+        """How many times as long an operation takes beside the other side's process as alone."""
+        return self.typical_ns / self.alone_ns if self.alone_ns and self.settings.turn else 1.0
 
     @property
     def cost(self) -> float:
@@ -131,20 +136,32 @@ def run_pilot(
     if a.apart or b.apart:
         _check_fits(a.name, max(float(s.times_ns.mean()) * 1e-9 for s in first), budget_s)
         return _pairs(a, b, apart, rebuild, count)
-    turn, unmeasured = turn_of(iteration_s)
-    if fixed_iterations:
-        turn = max(1, min(turn, settings.iterations // FEWEST_TURNS))
-    else:
+    probed = turns.probed_length(iteration_s, PILOT_SHARE * budget_s)
+    most = max(1, settings.iterations // FEWEST_TURNS) if fixed_iterations else settings.iterations
+    affordable = int(PILOT_SHARE * budget_s / (2 * PILOT_PAIRS * max(call_s, 1e-9)))
+
+    def in_turns(turn: int, unmeasured: int) -> Settings:
+        found = dataclasses.replace(apart, turn=min(turn, most), unmeasured=unmeasured)
+        if fixed_iterations:
+            return found
         # What takes long gets fewer turns, down to one, so that the pilot leaves something of the budget.
-        affordable = int(PILOT_SHARE * budget_s / (2 * PILOT_PAIRS * max(call_s, 1e-9)))
         iterations = turn * min(PILOT_TURNS, max(1, affordable // turn))
-        apart = dataclasses.replace(apart, iterations=iterations, warmup=min(settings.warmup, iterations))
-    pilot = _pairs(a, b, dataclasses.replace(apart, turn=turn, unmeasured=unmeasured), rebuild, count)
+        return dataclasses.replace(found, iterations=iterations, warmup=min(settings.warmup, iterations))
+
+    def settled(samples: Pair) -> tuple[Settings, Pair]:
+        turn, unmeasured = turns.settled_turn(samples, probed, iteration_s, most=most)
+        one, other = (turns.kept(sample, probed, turn, unmeasured) for sample in samples)
+        return in_turns(turn, unmeasured), (one, other)
+
+    usual = in_turns(*turns.turn_of(iteration_s))
+    looked_at = dataclasses.replace(usual, iterations=probed * turns.PROBED_TURNS, turn=probed, unmeasured=0)
+    pilot = _pairs(a, b, looked_at if probed else usual, rebuild, count, settled if probed else None)
+    pilot = dataclasses.replace(pilot, alone_ns=max(midmean(s.times_ns) for s in first))
     # Where the luck of a process's pages decides, two that are alive at once have more of it than two
     # that follow each other into the same pages; where the processor's frequency does, turns take it out.
     if 2 * (awake() - begin) < PILOT_SHARE * budget_s:
-        alone = _pairs(a, b, apart, rebuild, count)
-        if alone.cost < WORTH_IT * pilot.cost:
+        alone = _pairs(a, b, dataclasses.replace(usual, turn=0, unmeasured=0), rebuild, count)
+        if alone.cost < (1.0 if pilot.displaced >= DISPLACED else WORTH_IT) * pilot.cost:
             pilot = alone
     return pilot
 
@@ -169,9 +186,16 @@ def _few(settings: Settings, call_s: float, budget_s: float) -> int:
 
 
 def _pairs(
-    a: Target, b: Target, settings: Settings, rebuild: Callable[[int], None] | None, count: int
+    a: Target,
+    b: Target,
+    settings: Settings,
+    rebuild: Callable[[int], None] | None,
+    count: int,
+    settled: Callable[[Pair], tuple[Settings, Pair]] | None = None,
 ) -> Pilot:
-    pairs, build_s = [], []
+    """The pilot by so many pairs; by the first of them `settled` chooses how the others are measured."""
+    pairs: list[Pair] = []
+    build_s = []
     for index in range(count if rebuild is None else 2 * PILOT_BUILDS):
         if rebuild is not None and index % 2 == 0:
             begin = awake()
@@ -183,9 +207,13 @@ def _pairs(
             pairs.append((first, second))
         else:
             pairs.append(measure_pair(a, b, settings, index))
+        if settled is not None and index == 0:
+            settings, pairs[0] = settled(pairs[0])
+    timed = pairs if settled is None else pairs[1:]
     samples = [sample for pair in pairs for sample in pair]
     logs = np.array([log_ratio(*pair) for pair in pairs])
-    both = np.array([difference(*pair).log_ratios for pair in pairs])
+    summed = [difference(*pair).log_ratios for pair in pairs]
+    both = np.array([ratios[: min(map(len, summed))] for ratios in summed])
     turned = np.where(np.arange(len(logs)) % 2, -1.0, 1.0)
     # The effect falls out of it; so does all scatter where two pairs are all there are.
     position = float((logs * turned).mean()) if len(pairs) > FEWEST_PILOT_PAIRS else 0.0
@@ -195,8 +223,8 @@ def _pairs(
     if settings.turn:
         of_turns = [turn_ratios(*pair) for pair in pairs]
         parts = components([np.exp(r - position * s) for r, s in zip(of_turns, turned, strict=True)])
-        measuring_s = float(np.median([max(s.measuring_s for s in pair) for pair in pairs]))
-        units, whole_s = settings.iterations // settings.turn, [pair[0].process_s for pair in pairs]
+        measuring_s = float(np.median([max(s.measuring_s for s in pair) for pair in timed]))
+        units, whole_s = settings.iterations // settings.turn, [pair[0].process_s for pair in timed]
     else:
         sides = [[pair[i].times_ns for pair in pairs] for i in (0, 1)]
         parts = components([x / midmean([midmean(t) for t in side]) for side in sides for x in side])
@@ -220,9 +248,3 @@ def _iteration_s(sample: Sample) -> float:
     """Typical seconds of an iteration, with the set-up and tear-down that aren't measured."""
     own_ns = sample.times_ns * sample.operations * sample.batch
     return midmean(own_ns) * 1e-9 * max(1.0, sample.measuring_s / (float(own_ns.sum()) * 1e-9))
-
-
-def turn_of(iteration_s: float) -> tuple[int, int]:
-    """(measured iterations of a turn, unmeasured ones before them), for iterations of so many seconds."""
-    length = max(1, math.ceil(TURN_S / iteration_s))
-    return length, math.ceil(COLD_S / iteration_s) if iteration_s < LONG_S else 0

@@ -18,6 +18,9 @@ FEWEST_PAIRS = 30  # must fit into the budget: two to four times as many as a cl
 # Measuring for more than twice what starting a pair costs would gain a third at best, were the pilot's few
 # pairs alike by luck; it loses more than that where they are not.
 MOST_MEASURING = 2.0
+# Nor do they tell well that processes differ by far more than their turns. Measuring for a part of what
+# starting a pair costs loses an eighth of the precision at most.
+LEAST_MEASURING = 0.25
 # Less is seldom worth a line of code, and what an irrelevant edit moves by its layout alone is often more.
 DEFAULT_EFFECT = 0.01
 WORTH_CANCELLING = 0.75  # deviations of a pair; four pairs don't tell less from none
@@ -64,6 +67,7 @@ def make_plan(
         most = min(MOST_MEASURING * pilot.overhead_s, budget_s / FEWEST_PAIRS - pilot.overhead_s)
         parts = dataclasses.replace(pilot.parts, between=max(pilot.parts.between, pilot.explained(units)))
         units = min(best_iterations(parts, pilot.overhead_s, pilot.unit_s), int(max(most, 0) / pilot.unit_s))
+        units = max(units, int(min(LEAST_MEASURING * pilot.overhead_s, max(most, 0)) / pilot.unit_s))
         units = max(units, FEWEST_TURNS if pilot.settings.turn else FEWEST_ITERATIONS)
         units = max(1, min(units, MOST_ITERATIONS // length))
     pair_s = pilot.pair_s(units)
@@ -127,6 +131,7 @@ def make_plan(
         budget_pairs=held,
         budget_effect=None if found is None else math.expm1(found),
         why="",
+        displaced=pilot.displaced,
     )
     why = _why(plan, pilot.pairs, smallest_effect, alpha, fixed=fixed_iterations)
     if pilot.settings.moved:

@@ -154,6 +154,7 @@ def judge_again(
             declared=smallest_effect is not None or bool(planned.get("declared", True)),
             over=tuple(map(str, raw.meta["asked"].get("over", DECLARED))),
             placement=float(planned.get("placement", PLACEMENT if planned.get("one_build") else 0.0)),
+            displaced=float(planned["plan"].get("displaced", 1.0)),
         )
     return judged, {name: planned["plan"] for name, planned in plans.items()}
 

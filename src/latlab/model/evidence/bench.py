@@ -28,6 +28,10 @@ class BenchWarning(Kind):
         "each side is one build: code placement alone can change times by some per cent; --build CMD "
         "--padding draws a new placement for each block of pairs"
     )
+    DISPLACED = (
+        "an operation takes {ratio:.1f} times as long in turns with the other side's process, which "
+        "displaces its data from the caches, as alone"
+    )
     OPERATIONS = "A does {a} operations a run and B {b}: times are compared per operation"
     CORRELATED = "neighbouring values are correlated: {inflation:.1f} of them count as one"
     ONE_PROCESS = "a side is one process: {deviation:share0} between processes is assumed; measure several"
@@ -51,6 +55,10 @@ class VerdictSaid(Kind):
     ONE_PLACEMENT = (
         "each side is one build, whose code placement alone can move times by {margin:share}, and the "
         "difference may be smaller; draw placements: --build CMD --padding"
+    )
+    DISPLACED = (
+        "an operation takes {ratio:.1f} times as long in turns with the other side's process as alone, so "
+        "that a change may be diluted by as much; raise --seconds"
     )
     INTERLEAVE = "run them interleaved: latlab bench ab A B"
     TOO_FEW = (
