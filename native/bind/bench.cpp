@@ -234,6 +234,7 @@ nb::object measure(nb::callable run, std::size_t iterations, std::size_t warmup,
   const auto part = [&](std::uint64_t* to, std::size_t count) {
     if (!good) return std::size_t{0};  // after an exception Python must not be called
     const std::size_t done = measured(to, count);
+    if (done < count) return done;  // likewise
     for (std::size_t i = 0; i < each * done; ++i) {
       const std::uint64_t from = bench::stamp();
       if (!call()) return std::size_t{0};

@@ -20,7 +20,7 @@ def turns(course: list[float], *, noise: float = 0.01, seed: int = 1) -> list[Sa
     ]
 
 
-# As it was seen of a dictionary of 400,000 entries, of a walk through 4 MB, of a table of 20 MB, and of a sum.
+# As it was seen of a dictionary of 400,000 entries, of a walk through 4 MB, and of a table of 20 MB.
 DICTIONARY = [4.84, 2.02, 1.14, 1.10, 1.04, 1.04, *[1.0] * 11]
 WALK = [6.8, 4.7, 3.7, 2.8, 2.2, 1.8, 1.5, 1.4, 1.2, 1.16, 1.1, 1.07, *[1.02] * 4, *[1.0] * 36]
 TABLE = [2.3, *np.linspace(1.83, 1.0, 31).tolist()]
