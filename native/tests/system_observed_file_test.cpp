@@ -20,7 +20,11 @@ namespace {
 // A folder of this test, gone at its end.
 class Folder {
  public:
-  Folder() : path_(mkdtemp(template_.data())) {}
+  Folder() {
+    const char* made = mkdtemp(template_.data());
+    if (made == nullptr) std::abort();
+    path_ = made;
+  }
   ~Folder() {
     for (const char* name : {"file", "pipe", "link"}) unlink((path_ + "/" + name).c_str());
     rmdir(path_.c_str());

@@ -75,7 +75,7 @@ int open_observed(const std::string& path) {
   // A path alone opens nothing yet: a device is not asked, a pipe not waited for.
   const int place = open(path.c_str(), O_PATH | O_CLOEXEC);
   if (place < 0) return -1;
-  struct stat found {};
+  struct stat found{};
   int file = -1;
   if (fstat(place, &found) == 0 && S_ISREG(found.st_mode))
     file = open(("/proc/self/fd/" + std::to_string(place)).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -84,17 +84,17 @@ int open_observed(const std::string& path) {
 }
 
 bool is_trusted(int file) {
-  struct stat found {};
+  struct stat found{};
   return fstat(file, &found) == 0 && (found.st_uid == geteuid() || found.st_uid == 0);
 }
 
 bool is_trusted(const std::string& path) {
-  struct stat found {};
+  struct stat found{};
   return stat(path.c_str(), &found) == 0 && (found.st_uid == geteuid() || found.st_uid == 0);
 }
 
 int observed_copy(int file) {
-  struct stat found {};
+  struct stat found{};
   if (fstat(file, &found) != 0 || static_cast<std::uint64_t>(found.st_size) > kMostBytes) return -1;
   std::vector<char> data(static_cast<std::size_t>(found.st_size));
   std::size_t done = 0;
