@@ -41,6 +41,17 @@ def child_of(pid: int, word: str) -> int:
     raise AssertionError(f"the run started no {word}")
 
 
+def settled(child: int, after_s: float) -> None:
+    """Waits until a process has opened and closed nothing for so long: who connects to it has done so."""
+    open_now, since = -1, time.monotonic()
+    until = since + 30
+    while time.monotonic() < min(since + after_s, until):
+        found = len(list(Path(f"/proc/{child}/fd").iterdir()))
+        if found != open_now:
+            open_now, since = found, time.monotonic()
+        time.sleep(0.02)
+
+
 def signalled(
     word: str, sent: signal.Signals, *arguments: str, after_s: float
 ) -> tuple[int, subprocess.CompletedProcess[str]]:
@@ -49,7 +60,7 @@ def signalled(
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         child = child_of(process.pid, word)
-        time.sleep(after_s)
+        settled(child, after_s)
         os.kill(child, sent)
         out, err = process.communicate(timeout=100)
     finally:
@@ -66,7 +77,7 @@ server_goes = pytest.mark.parametrize(
 def partial_without(server: str, transport: str, number: signal.Signals, said: str) -> None:
     """That a run whose server is sent a signal ends as partial, says why, and leaves no server behind."""
     run_of = ("--transport", transport, "--rate", "500", "--timeout", "1")
-    child, done = signalled(server, number, *run_of, after_s=2)  # both ends connect first
+    child, done = signalled(server, number, *run_of, after_s=4)  # both ends connect first
     assert (done.returncode, json.loads(done.stdout)["partial"]) == (1, True)
     assert said in done.stderr
     with pytest.raises(ProcessLookupError):

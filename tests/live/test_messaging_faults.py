@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.files.messaging_runs import child_of, latlab, signalled
+from tests.files.messaging_runs import child_of, latlab, settled, signalled
 
 from latlab.messaging import analyse, load_run, measure
 from latlab.model.messaging.results import Settings
@@ -65,7 +65,7 @@ def test_a_sender_that_waits_for_a_stopped_server_does_not_keep_the_run_from_end
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         child = child_of(process.pid, "redis-server")
-        time.sleep(3)  # both ends connect first
+        settled(child, 4)  # both ends connect first
         os.kill(child, signal.SIGSTOP)  # each message is answered: none is under way
         out, err = process.communicate(timeout=60)  # by its own rate it would take 200 s
     finally:
