@@ -1,4 +1,7 @@
-"""Requests of a server that nobody prepared, against what was planted in it."""
+"""Requests of a server that nobody prepared, against what was planted in it.
+
+Over 400 lines: several servers, and what each of them is asked.
+"""
 
 from __future__ import annotations
 
@@ -295,6 +298,21 @@ def test_a_stall_at_the_end_of_a_recording_is_seen(tmp_path: Path) -> None:
     assert found["still_open"] == 3
     assert found["longest_open_ns"] > 0.1e9
     assert "max_ns" in found["at_least"]
+
+
+def test_a_recording_that_is_interrupted_tells_what_it_saw() -> None:
+    skip_without_bpf()
+    with server("plain") as (process, port):
+        clients = Clients(port)
+        command = [sys.executable, "-m", "latlab", "requests", "record", "--pid", str(process.pid)]
+        with subprocess.Popen([*command, "--seconds", "60", "--json"], stdout=subprocess.PIPE) as recorder:
+            time.sleep(4)
+            recorder.send_signal(signal.SIGINT)
+            out, _ = recorder.communicate(timeout=60)
+        clients.end()
+    found = json.loads(out)
+    assert found["requests"] > 0
+    assert found["seconds"] < 30
 
 
 @pytest.mark.side_by_side

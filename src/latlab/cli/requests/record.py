@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +24,26 @@ if TYPE_CHECKING:
 KIND = "requests"
 _DOCUMENT = "requests"
 _NAMES = "names"  # of the kinds and connections that the series' numbers stand for
+
+
+@contextlib.contextmanager
+def _told_to_end(of_process: bool) -> Iterator[threading.Event]:
+    """The first Ctrl-C ends the observation of a process, and what was seen is told; the next ends all."""
+    told = threading.Event()
+    if not of_process:  # a command is ended with latlab
+        yield told
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        if told.is_set():
+            signal.default_int_handler(number, frame)
+        told.set()
+
+    before = signal.signal(signal.SIGINT, end)
+    try:
+        yield told
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @click.command(context_settings={"ignore_unknown_options": False})
@@ -45,8 +70,8 @@ def record(
         raise UsageError("give either --pid or a command", remedy="such as --pid 4711, or -- redis-server")
     if folder is not None and folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty", remedy="give another folder with -o")
-    with clock("recording", seconds):
-        found, result = observe(pids, command, seconds, forecast=True)
+    with clock("recording", seconds), _told_to_end(bool(pids)) as told:
+        found, result = observe(pids, command, seconds, stop=told.is_set, forecast=True)
     if folder is not None:
         asked = {"pids": list(pids), "command": list(command), "seconds": seconds}
         writer = RecordingWriter(folder, KIND, parameters=asked, environment=capture(), command=sys.argv)
