@@ -8,7 +8,7 @@ import pytest
 from tests.unit.threads_made import MS, Made, found_in, named_in
 
 from latlab.lab.diagnosis.about_program import bound_to
-from latlab.model.schedule import Source, Wait
+from latlab.model.schedule import Source, State, Wait
 from latlab.model.threads import LimitKind
 from latlab.threads import analyse
 
@@ -51,6 +51,15 @@ def competing(*shares: tuple[float, float]) -> Made:
 
 def test_as_many_threads_that_compute_as_there_are_cpus_limit_and_not_the_cpus() -> None:
     assert named_in(competing((0.78, 0.22), (0.78, 0.22), (0.25, 0.02))) == (LimitKind.THREAD, "worker")
+
+
+def test_threads_that_wait_for_a_cpu_while_cpus_are_idle_want_no_more_of_them() -> None:
+    # As those that are woken by one that works on, each on the CPU of its waker.
+    made = competing(*[(0.25, 0.55)] * 4)
+    made.rows = [(*row[:4], row[0] % 2, *row[5:]) if row[1] == State.RUNNING else row for row in made.rows]
+    limit = found_in(made).limit
+    assert limit.kind is LimitKind.UNKNOWN
+    assert "the CPUs were idle" in limit.sentence
 
 
 def test_where_a_cpu_and_a_faster_thread_would_both_help_neither_is_named() -> None:

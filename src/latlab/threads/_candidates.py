@@ -32,6 +32,7 @@ __all__ = [
     "candidates_of",
     "crowd",
     "crowded",
+    "idle_cpus",
 ]
 
 Array = np.ndarray[Any, Any]
@@ -195,6 +196,13 @@ def _supply(schedule: Schedule) -> int:
     ran = np.bincount(rows["cpu"], weights=rows["end"] - rows["begin"]) / 1e9 / schedule.seconds
     there = max(int((ran > _RAN_THERE).sum()), math.ceil(float(ran.sum()) - _RAN_THERE))
     return max(1, min(there or len(schedule.cpus), len(schedule.cpus)))
+
+
+def idle_cpus(facts: Facts) -> float:
+    """The share of the time of the CPUs that its threads use in which nobody had them."""
+    others = facts.schedule.foreign
+    used = sum(one.running for one in facts.times) + float((others["end"] - others["begin"]).sum())
+    return 1.0 - used / 1e9 / facts.schedule.seconds / _supply(facts.schedule)
 
 
 def crowded(facts: Facts) -> bool | None:

@@ -19,7 +19,17 @@ from latlab.model.evidence.said import said
 from latlab.model.evidence.threads import ThreadEvidence, ThreadFinding, ThreadReason
 from latlab.model.threads import Limit, LimitKind, Role
 from latlab.threads._blame import Cause, lines_of
-from latlab.threads._candidates import IDLE, LEAST, Candidate, Facts, by_turns, candidates_of, crowd, crowded
+from latlab.threads._candidates import (
+    IDLE,
+    LEAST,
+    Candidate,
+    Facts,
+    by_turns,
+    candidates_of,
+    crowd,
+    crowded,
+    idle_cpus,
+)
 from latlab.threads._code import asking, hottest
 from latlab.threads._edges import busy_of
 from latlab.threads._limits import (
@@ -48,6 +58,7 @@ _RHYTHM = 2.5  # times as often at most, that another one sleeps which does the 
 _OVERLAP = 1.05  # of the time, that two which have no time to spare at once spend together
 _SURE = 0.95  # of the resampled blocks
 _LOCK_TOO = 0.15  # of the progress: a role whose threads wait for one lock so much is not named for it
+_IDLE_CPUS = 1 / 3  # of the time of the CPUs: threads that wait for one meanwhile want no more of them
 _CPU = 0.4  # of the time that a role's threads are runnable without one
 _MEANWHILE = 0.4  # CPUs that the program's other threads use while it is said to sleep
 _HANDED = 5  # waits of others that a sleeper ends, of whose sleeps these depend
@@ -130,6 +141,8 @@ def judge(facts: Facts) -> Limit:
             else said(ThreadReason.CROWDED, times=crowd(facts), busiest=_busiest(facts))
         )
         return _withheld(facts, candidates, why)
+    if first.kind is LimitKind.CPU and first.name == "CPUs" and (unused := idle_cpus(facts)) > _IDLE_CPUS:
+        return _withheld(facts, candidates, said(ThreadReason.IDLE_CPUS, runnable=part, idle=unused))
     aside = _aside(facts, first) if first.kind is LimitKind.TIMER else None
     if aside is not None:
         return _withheld(facts, candidates, aside)

@@ -142,6 +142,10 @@ class ThreadReason(Kind):
     LACKED_UNSEEN = (
         "its threads want no more CPUs than there are and lacked them often; who had them was not seen"
     )
+    IDLE_CPUS = (
+        "progress was runnable without a CPU {runnable:share} of the time, and the CPUs were idle "
+        "{idle:share} of it: threads that are woken queue behind one another, and more CPUs would hardly help"
+    )
     CROWDED = (
         "its threads want {times:.2f} times the CPUs that there are, so another CPU or a faster "
         "{busiest} would help; the same command on more CPUs tells which"
