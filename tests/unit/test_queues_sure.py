@@ -118,6 +118,21 @@ def test_stages_of_one_name_in_two_applications_are_told_apart() -> None:
     assert [one.label for one in named.values()] == ["parse (app.py 7)", "parse (app.py 9)"]
 
 
+def test_each_of_the_stages_that_fill_one_queue_is_told_apart_by_its_application() -> None:
+    queues = tuple(
+        queue(4 * app + number, source, drain, processes=(app,))
+        for app in (0, 1)
+        for number, (source, drain) in enumerate(
+            [("router", "eu"), ("router", "us"), ("eu + us", "reporter"), (f"only-{app}", "writer")]
+        )
+    )
+    processes = {0: Process(0, 7, 1, "app.py"), 1: Process(1, 9, 1, "app.py")}
+    told, _ = _told_apart(queues, {}, processes, set(range(8)))
+    assert told[2].sources == ("eu (app.py 7)", "us (app.py 7)")
+    assert told[6].sources == ("eu (app.py 9)", "us (app.py 9)")
+    assert (told[3].source, told[7].source) == ("only-0", "only-1")
+
+
 @pytest.mark.parametrize("moved", [{0}, {0, 1}])
 def test_processes_that_share_a_queue_are_one_application(moved: set[int]) -> None:
     queues = (queue(0, "main", "parse", processes=(0, 1)), queue(1, "main", "parse", processes=(1,)))

@@ -60,6 +60,9 @@ def test_threads_that_wait_for_a_cpu_while_cpus_are_idle_want_no_more_of_them() 
     limit = found_in(made).limit
     assert limit.kind is LimitKind.UNKNOWN
     assert "the CPUs were idle" in limit.sentence
+    schedule = made.schedule()
+    looked = replace(schedule, losses=replace(schedule.losses, method="proc"))
+    assert "idle" not in analyse(looked).limit.sentence  # who else had them isn't seen there
 
 
 def test_where_a_cpu_and_a_faster_thread_would_both_help_neither_is_named() -> None:

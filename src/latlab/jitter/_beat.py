@@ -55,7 +55,7 @@ _EXACT_NS = 1.0  # times that are this near to a grid were rounded to it, or mad
 _SURELY = 100.0  # times as wide as that, and a grid is none by chance
 _LONGER = 13  # times as long, that a beat may really be
 _FEW_PARTS = 5
-# How far the most and the least frequent of so many parts of a beat are apart, in standard errors of a
+# How far the most and the least frequent part of a beat are apart, in standard errors of a
 # difference, once in a thousand by chance: the studentized range (Tukey 1949) over the square root of 2.
 _APART = {2: 3.29, 3: 3.58, 4: 3.75, 5: 3.88}
 _HARDLY = 0.6  # of how often the others come

@@ -199,9 +199,17 @@ def _supply(schedule: Schedule) -> int:
 
 
 def idle_cpus(facts: Facts) -> float:
-    """The share of the time of the CPUs that its threads use in which nobody had them."""
-    others = facts.schedule.foreign
-    used = sum(one.running for one in facts.times) + float((others["end"] - others["begin"]).sum())
+    """The share of the time of the CPUs that its threads use in which nobody had them; 0 where none was seen.
+
+    Looks at /proc see nobody but the program.
+    """
+    if facts.schedule.losses.method == "proc":
+        return 0.0
+    used = float(sum(one.running for one in facts.times))
+    used += sum(
+        float((rows["end"] - rows["begin"]).sum())
+        for rows in (facts.schedule.foreign, facts.schedule.watching)
+    )
     return 1.0 - used / 1e9 / facts.schedule.seconds / _supply(facts.schedule)
 
 

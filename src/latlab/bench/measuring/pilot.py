@@ -193,7 +193,7 @@ def _pairs(
     count: int,
     settled: Callable[[Pair], tuple[Settings, Pair]] | None = None,
 ) -> Pilot:
-    """The pilot by so many pairs; by the first of them `settled` chooses how the others are measured."""
+    """The pilot by `count` pairs; by the first of them `settled` chooses how the others are measured."""
     pairs: list[Pair] = []
     build_s = []
     for index in range(count if rebuild is None else 2 * PILOT_BUILDS):

@@ -30,7 +30,7 @@ _SETTLED = 0.02
 
 
 def turn_of(iteration_s: float) -> tuple[int, int]:
-    """(measured iterations of a turn, unmeasured ones before them), for iterations of so many seconds."""
+    """(measured iterations of a turn, unmeasured ones before them), by the seconds of an iteration."""
     length = max(1, math.ceil(TURN_S / iteration_s))
     return length, math.ceil(COLD_S / iteration_s) if iteration_s < LONG_S else 0
 

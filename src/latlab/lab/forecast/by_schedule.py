@@ -84,7 +84,7 @@ def _scaled(base: Simulated, longer: float) -> Simulated:
 
 
 def _of_the_whole(one: ScheduleForecast, longer: float) -> ScheduleForecast:
-    """What a stretch tells of all of the program, which is so many times as long."""
+    """What a stretch tells of all of the program, which is `longer` times as long."""
     points = tuple(replace(point, time_ns=_longer(point.time_ns, longer)) for point in one.points)
     baseline = None if one.baseline is None else _longer(one.baseline, longer)
     return replace(one, points=points, baseline=baseline, spent_ns=one.spent_ns * longer)

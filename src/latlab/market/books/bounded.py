@@ -22,7 +22,7 @@ class Step:
         self.size = _LEAST_STEP
 
     def fit(self, rows: int) -> None:
-        """What was read last made so many."""
+        """By the rows that what was read last made."""
         wanted = self.size * _ROWS // max(rows, 1)
         self.size = max(_LEAST_STEP, min(wanted, 2 * self.size, _MOST_STEP))
 

@@ -13,6 +13,7 @@ import numpy as np
 from latlab.errors import InputError
 from latlab.formats.recording import Recording, open_recording
 from latlab.model.queues.observation import (
+    SEVERAL,
     Observation,
     Process,
     Queue,
@@ -122,7 +123,7 @@ def _told_apart(
     users: dict[str, set[int]] = {}
     for queue in queues:
         if queue.number in moved and queue.processes and queue.processes[0] in parent:
-            for label in {queue.source, queue.drain} - {""}:
+            for label in {*queue.sources, queue.drain} - {""}:
                 users.setdefault(label, set()).add(root(queue.processes[0]))
     shared = {root for roots in users.values() if len(roots) > 1 for root in roots}
     if not shared:
@@ -135,8 +136,13 @@ def _told_apart(
     }
 
     def renamed(label: str, process: int) -> str:
-        known = label and process in parent and len(users.get(label, ())) > 1
-        return label + behind.get(root(process), "") if known else label
+        # Each of the unlike stages that use one side of a queue is one of its application's.
+        return SEVERAL.join(
+            one + behind.get(root(process), "")
+            if one and process in parent and len(users.get(one, ())) > 1
+            else one
+            for one in label.split(SEVERAL)
+        )
 
     found = []
     for queue in queues:
