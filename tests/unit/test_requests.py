@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from latlab.requests.connections import NEVER, find_requests
 from latlab.schedule import Transfers
+from latlab.schedule.sockets import socket_ends
 
 KEPT = 256
 
@@ -141,6 +144,24 @@ def test_what_is_read_where_others_are_asked_is_told_with_who_sent_it() -> None:
     assert [one.tolist() for one in found.asked[11]] == [[20, 60], [90, 91]]
     elsewhere = replace(upstream, ends={1: ("10.0.0.1:4711", False)})
     assert find_requests(elsewhere).asked[11][1].tolist() == [-1, -1]
+
+
+def test_who_connected_to_a_unix_socket_asks_and_who_accepted_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = ["* 1 * 2", "* 2 * 1", "/run/a.sock 3 * 4", "* 4 * 3", "@a 5 /run/b.sock 6", "/run/b.sock 6 @a 5"]
+    ss = tmp_path / "ss"
+    ss.write_text("#!/bin/sh\n" + "".join(f"echo 'u_str ESTAB 0 0 {one}'\n" for one in shown))
+    ss.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    (tmp_path / "tcp").write_text("\n")
+    ends = socket_ends(tmp_path)
+    assert ends == {3: ("unix /run/a.sock", True), 4: ("unix /run/a.sock", False)}
+    given = transfers([(20, 5), (40, -3), (60, 5), (70, -3)], [15, 55])  # as one whose first call receives
+    asks = replace(given, descriptors={(10, 5): "socket:[4]"}, ends=ends)
+    assert len(find_requests(asks).rows) == 0
+    serves = find_requests(replace(given, descriptors={(10, 5): "socket:[3]"}, ends=ends))
+    assert (len(serves.rows), serves.connections) == (2, ("unix /run/a.sock (descriptor 5 of 10)",))
 
 
 def both(one: Transfers, other: Transfers) -> Transfers:

@@ -13,6 +13,7 @@ import pytest
 
 from latlab.model import schedule as layouts
 from latlab.model.schedule import Frame, Losses, Schedule, ScheduledThread, Source, State, Wait
+from latlab.reports.requests.text import finding
 from latlab.requests.connections import NEVER, REQUEST, Found
 from latlab.requests.faults import Faults
 from latlab.requests.judging.answer import tail_answer
@@ -152,6 +153,12 @@ def test_a_request_without_answer_counts_as_at_least_so_long() -> None:
     assert (told.requests, told.still_open, told.longest_open_ns) == (99, 1, 700)
     assert (told.p50_ns, told.p99_ns, told.max_ns, told.at_least) == (10, 10, 700, ("p999_ns", "max_ns"))
     assert (told.slowest[0].ns, told.slowest[0].still_open) == (700, True)
+
+
+def test_a_program_that_only_asks_is_told_from_one_that_nobody_asks() -> None:
+    asks = replace(found([]), asked={SERVER: (np.array([5]), np.array([-1]))})
+    assert "observe the process that answers" in finding(summarise(asks, schedule(IDLE), 0))
+    assert "received none" in finding(summarise(found([]), schedule(IDLE), 0))
 
 
 def test_kinds_beyond_fifty_are_pooled_with_their_number() -> None:

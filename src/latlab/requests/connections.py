@@ -47,7 +47,7 @@ _UNIX = 1  # AF_UNIX
 _TCP = 6  # IPPROTO_TCP
 _STANDARD = (0, 1)  # input and output
 _ONE_WAY = 5  # calls
-_LOOPBACK = ("127.", "[::1]", "[::ffff:127.")
+_HERE = ("127.", "[::1]", "[::ffff:127.", "unix ")  # addresses of connections on this machine
 _NONE = np.zeros(0, np.int64)
 _TELLING = (0.5, 0.99, 0.999)  # quantiles
 _MATTERS = 0.1  # of a quantile
@@ -338,7 +338,7 @@ def _is_here(transfers: Transfers, one: _Connection) -> bool:
     link = transfers.descriptors.get((one.pid, one.descriptor), "")
     match = re.fullmatch(r"socket:\[(\d+)\]", link)
     end = transfers.ends.get(int(match[1])) if match else None
-    return match is not None and (end is None or end[0].startswith(_LOOPBACK))
+    return match is not None and (end is None or end[0].startswith(_HERE))
 
 
 def _read_there(one: _Connection, times: Array, tellers: Array, here: bool) -> list[tuple[int, int, int]]:

@@ -104,7 +104,7 @@ class Collector:
         members: threads that were there at the beginning, by tid.
         descriptors: (process, descriptor) -> what it was when it was waited for.
         commands: process -> its command line.
-        ends: inode of an internet socket -> its own address, and whether somebody listens there.
+        ends: inode of a socket -> its own address, and whether somebody listens there.
         sampled_share: of the sockets, those that are observed; chance decides which.
         narrow: processes that ran 32-bit programs: neither arguments nor bytes of their calls are known.
 

@@ -31,7 +31,10 @@ def _internet(kind: str, text: str) -> dict[int, tuple[str, str, str]]:
 
 
 def socket_ends(root: Path = Path("/proc/net")) -> dict[int, tuple[str, bool]]:
-    """Inode of an internet socket -> its own address, and whether a socket listens on that port."""
+    """Inode of a socket -> its own address, and whether a socket listens there.
+
+    Of unix sockets those of which one end alone has a name: an accepted one has its listener's.
+    """
     ends: dict[int, str] = {}
     listening: set[str] = set()
     for kind in ("tcp", "tcp6"):
@@ -46,13 +49,19 @@ def socket_ends(root: Path = Path("/proc/net")) -> dict[int, tuple[str, bool]]:
                 if words[3] == "0A":  # TCP_LISTEN
                     listening.add(near.rpartition(":")[2])
                 ends[int(words[9])] = near
-    return {inode: (near, near.rpartition(":")[2] in listening) for inode, near in ends.items() if inode}
+    found = {inode: (near, near.rpartition(":")[2] in listening) for inode, near in ends.items() if inode}
+    pairs = _unix_pairs()
+    for inode, (peer, path) in pairs.items():
+        other = pairs.get(peer, (0, ""))[1]
+        if peer and bool(path) != bool(other):  # else it isn't known which was called
+            found[inode] = f"unix {path or other}", bool(path)
+    return found
 
 
 def _unix_pairs() -> dict[int, tuple[int, str]]:
-    """Inode of a unix socket -> its peer's inode and path, by `ss` where it is installed."""
+    """Inode of a unix socket -> its peer's inode and its path, by `ss` where it is installed."""
     try:
-        shown = subprocess.run(["ss", "-xapH"], capture_output=True, text=True, timeout=5, check=False).stdout
+        shown = subprocess.run(["ss", "-xaH"], capture_output=True, text=True, timeout=5, check=False).stdout
     except (OSError, subprocess.TimeoutExpired):
         return {}
     found = {}

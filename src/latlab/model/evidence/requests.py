@@ -45,6 +45,10 @@ class RequestsDoubt(Kind):
         "only {number} requests were seen; on {connections:plural connection} bytes only went out: they "
         "were not asked for, or it was read in a way that isn't seen, such as splice"
     )
+    ASKS = (
+        "the program asks others on its connections and was not asked itself: observe the process that "
+        "answers it, with --pid"
+    )
     OVERLAP = (
         "on {connections:plural connection} several requests were under way at once, and which of them "
         "an answer is for isn't known: latencies are those of turns, and may be too short"

@@ -67,9 +67,11 @@ _LEAST = 0.005  # share of a part that is worth a line
 
 def finding(found: Requests) -> str:
     """What makes the slow requests slow, where that holds, and the percentiles."""
-    unended = [one for one in found.distrust if kind_of(one) is RequestsDoubt.UNENDED]
-    if not found.requests + found.still_open and unended:
-        return f"No request of which it is known when its answer ends: {unended[0]}."
+    doubts = {kind_of(one): one for one in found.distrust}
+    if not found.requests + found.still_open and RequestsDoubt.UNENDED in doubts:
+        return f"No request of which it is known when its answer ends: {doubts[RequestsDoubt.UNENDED]}."
+    if not found.requests + found.still_open and RequestsDoubt.ASKS in doubts:
+        return f"No requests seen: {doubts[RequestsDoubt.ASKS]}."
     if not found.requests + found.still_open:
         return "No requests seen: the program received none through a socket while it was observed."
     whole = f"{', '.join(_bounded(found, name, field) for name, field in _NAMED)}."

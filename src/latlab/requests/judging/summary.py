@@ -190,6 +190,8 @@ def _distrust(rows: Array, schedule: Schedule, lost: int, requests: Found) -> tu
         found.append(said(RequestsDoubt.UNENDED, connections=requests.unended))
     if len(rows) < _FEWEST and requests.pushed:
         found.append(said(RequestsDoubt.PUSHED, number=len(rows), connections=requests.pushed))
+    elif not len(rows) and requests.asked:
+        found.append(said(RequestsDoubt.ASKS))
     elif len(rows) < _FEWEST and not requests.unended:
         found.append(said(RequestsDoubt.TOO_FEW, number=len(rows)))
     if requests.overlapping:
