@@ -60,7 +60,9 @@ def test_what_the_holder_of_a_lock_does_is_told() -> None:
     one: Spent = {("lock", "futex 0x40"): 900.0, ("running", "server"): 40.0}
     held: Spent = {("disk", "fsync"): 800.0, ("running", "server"): 100.0}
     said = tail_answer([one] * 10, USUAL, held=[held] * 10)
-    assert (said.kind, said.holder) == ("lock", "disk (fsync)")
+    assert (said.kind, said.holder, said.ran) == ("lock", "disk (fsync)", "")
+    late: Spent = {("runnable", ""): 500.0, ("running", "server in pack"): 300.0, ("running", "a"): 100.0}
+    assert tail_answer([one] * 10, USUAL, held=[late] * 10).ran == "server in pack"
 
 
 NEIGHBOUR = said(Occupant.HAD, name="neighbour")

@@ -19,6 +19,7 @@ from latlab.requests.faults import Faults
 from latlab.requests.judging.answer import tail_answer
 from latlab.requests.judging.summary import summarise
 from latlab.requests.parts import Account
+from latlab.requests.places import Places
 from latlab.stats.censored import censored_quantiles
 
 SERVER, WORKER = 11, 12
@@ -153,6 +154,17 @@ def test_a_request_without_answer_counts_as_at_least_so_long() -> None:
     assert (told.requests, told.still_open, told.longest_open_ns) == (99, 1, 700)
     assert (told.p50_ns, told.p99_ns, told.max_ns, told.at_least) == (10, 10, 700, ("p999_ns", "max_ns"))
     assert (told.slowest[0].ns, told.slowest[0].still_open) == (700, True)
+
+
+def test_a_function_that_several_call_is_told_by_whom_and_one_that_one_calls_by_itself() -> None:
+    frames = tuple(
+        Frame(name, module="/bin/server") for name in ("steps", "compact", "apply", "parse", "serve")
+    )
+    stacks = ((0, 1, 4), (0, 2, 4), (3, 4))
+    samples = np.array([(at, 0, 1, at % 3) for at in range(9)], layouts.SAMPLE)
+    places = Places(replace(schedule(IDLE), samples=samples, stacks=stacks, frames=frames), [0])
+    told = [places.function(stack) for stack in range(3)]
+    assert told == ["steps, called by compact", "steps, called by apply", "parse"]
 
 
 def test_a_program_that_only_asks_is_told_from_one_that_nobody_asks() -> None:

@@ -117,11 +117,14 @@ def test_a_slow_request_is_mostly_the_kind_of_part_that_its_parts_sum_to() -> No
 
 
 def test_the_holder_of_a_lock_is_told_by_its_function_or_by_what_it_waited_for() -> None:
+    ran = "worker in crunch, called by compact"
+    late = f"The lock was held by {ran}, which was runnable without a CPU meanwhile."
     for holder, said in (
+        ("runnable", late),
         ("running (worker in crunch)", "The lock was held by worker in crunch, which was running meanwhile."),
         ("disk (fsync)", "Who held the lock was on the disk (fsync) meanwhile."),
     ):
-        assert said in finding(replace(FOUND, answer=replace(FOUND.answer, holder=holder)))
+        assert said in finding(replace(FOUND, answer=replace(FOUND.answer, holder=holder, ran=ran)))
 
 
 def test_bars_with_long_names_lie_below_each_other_in_their_order() -> None:

@@ -196,6 +196,7 @@ class TailAnswer:
             works, the holder of a lock.
         holder: of a lock, what its holders mostly did meanwhile; of another process, what its threads did;
             "" where that is nothing in particular, or wasn't seen.
+        ran: of a lock, where its holders ran meanwhile, for most of the time that they ran; "" likewise.
         common: what the slow requests have in common that median ones have not, the surest first.
     """
 
@@ -212,6 +213,7 @@ class TailAnswer:
     candidates: tuple[tuple[PartKind, float], ...] = ()
     behind: float = 0.0
     holder: str = ""
+    ran: str = ""
     common: tuple[CommonTrait, ...] = ()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from latlab.model.schedule import Schedule, State, Wait
-from latlab.schedule.code.names import is_own, makes_durable, plain, telling
+from latlab.schedule.code.names import caller_of, is_own, makes_durable, plain, telling
 from latlab.system.kernel.python_graft import COLLECTS
 
 __all__ = ["COLLECTION", "INTERPRETER", "Places"]
@@ -19,6 +19,7 @@ COLLECTION = "the interpreter's garbage collection"
 INTERPRETER = "the interpreter's lock"
 _TAKES = "take_gil"  # CPython, Python/ceval_gil.h
 _C_LIBRARY = re.compile(r"(^|/)(libc[.-]|libpthread[.-]|ld-)")
+_BY_ONE = 0.9  # of a function's samples, called by one other: by whom tells nothing then
 _MOSTLY = 0.6  # of the sampled waits of one kind for one thing, for the others to be taken for the same
 
 Array = np.ndarray[Any, Any]
@@ -36,6 +37,7 @@ class Places:
         self._schedule = schedule
         self._running = _running(schedule)
         self._names: dict[int, str] = {}
+        self._shared = self._called_by_several()
         self._interpreters = self._interpreters_of()
         self._usual = self._usual_of(np.array(sorted(servers), np.int64))
 
@@ -96,17 +98,37 @@ class Places:
         return frozenset(address for address, number in taken.items() if number > sampled[address] / 2)
 
     def function(self, stack: int) -> str:
-        """The innermost function of the program's own, or of what it was called in."""
+        """The innermost function of the program's own, or what it was called in; of a shared one by whom."""
         if stack not in self._names:
-            frames = [self._schedule.frames[index] for index in self._schedule.stacks[stack]]
-            if any(one.function.startswith(COLLECTS) for one in frames):
-                self._names[stack] = COLLECTION
-            else:
-                named = [one for one in frames if one.function]
-                python = [one for one in named if one.file.endswith(".py")]
-                frame = telling(python or named)
-                self._names[stack] = plain(frame.function) if frame is not None else ""
+            function, caller = self._place(stack)
+            shared = caller and function in self._shared
+            self._names[stack] = f"{function}, called by {caller}" if shared else function
         return self._names[stack]
+
+    def _place(self, stack: int) -> tuple[str, str]:
+        """A function, and which other of the program's own called it; "" where there is none."""
+        frames = [self._schedule.frames[index] for index in self._schedule.stacks[stack]]
+        if any(one.function.startswith(COLLECTS) for one in frames):
+            return COLLECTION, ""
+        named = [one for one in frames if one.function]
+        chosen = [one for one in named if one.file.endswith(".py")] or named
+        frame = telling(chosen)
+        return (plain(frame.function), caller_of(chosen, frame)) if frame is not None else ("", "")
+
+    def _called_by_several(self) -> frozenset[str]:
+        """The functions that do their work for several others: whose work it is, their callers tell."""
+        samples = self._schedule.samples
+        stacks, counts = np.unique(samples["stack"][samples["running"] == 1], return_counts=True)
+        callers: dict[str, Counter[str]] = {}
+        for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True):
+            function, caller = self._place(stack)
+            if caller:
+                callers.setdefault(function, Counter())[caller] += number
+        return frozenset(
+            function
+            for function, counted in callers.items()
+            if max(counted.values()) < _BY_ONE * sum(counted.values())
+        )
 
     def _usual_of(self, servers: Array) -> dict[tuple[int, int], str]:
         rows = self._schedule.intervals

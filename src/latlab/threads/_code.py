@@ -5,14 +5,23 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import dropwhile, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from latlab.model.schedule import Frame, Schedule, State, Wait
 from latlab.model.threads import Code
-from latlab.schedule.code.names import called, entered, is_own, makes_durable, of_library, plain, telling
+from latlab.schedule.code.names import (
+    called,
+    caller_of,
+    entered,
+    is_own,
+    makes_durable,
+    of_library,
+    plain,
+    telling,
+)
 from latlab.system.kernel.polling import TAKES
 
 __all__ = [
@@ -80,7 +89,7 @@ def _places_of(schedule: Schedule, taken: np.ndarray[Any, Any]) -> tuple[Code, .
         key = (called(frame), frame.module or frame.file)
         places[key] += number
         lines.setdefault(key, Counter())[frame.file or frame.module, frame.line] += number
-        callers.setdefault(key, Counter())[_caller(frames, frame)] += number
+        callers.setdefault(key, Counter())[caller_of(frames, frame)] += number
     total = max(1, int(counts.sum()))  # what runs without a name, as code made at run time, included
     found = []
     for (function, module), number in places.most_common(_MOST_CODE):
@@ -101,13 +110,6 @@ def _line_of(lines: Mapping[tuple[str, int], int], module: str) -> tuple[str, in
     own = [place for place in lines if not of_library(place[0])]
     file, line = max(own or lines, key=lambda place: lines[place])
     return (module, 0) if file.startswith("/rustc/") else (file, line)
-
-
-def _caller(frames: Sequence[Frame], frame: Frame) -> str:
-    """The program's next function outside of this one, a recursion's own calls aside."""
-    name = called(frame)
-    outer = dropwhile(lambda one: one is not frame, frames)
-    return next((own for one in outer if is_own(one) and (own := plain(one.function)) != name), "")
 
 
 def not_running(schedule: Schedule, holds: Mapping[int, Sequence[tuple[int, int]]]) -> tuple[float, float]:

@@ -61,6 +61,7 @@ _FRAMING = {
 }
 _MOST_LINES = 12  # of kinds
 _MOST_TRAITS = 5
+_AT_WORK = ("running", "runnable")
 _BEHIND = 0.05  # of the difference
 _LEAST = 0.005  # share of a part that is worth a line
 
@@ -80,8 +81,10 @@ def finding(found: Requests) -> str:
         return f"{whole} Cannot tell what makes the slow requests slow: {said.withheld}{_nearest(found)}."
     where = f" ({said.where})" if said.where else ""
     behind = ", preempted meanwhile, or behind another that does so" if said.behind > _BEHIND else ""
-    held = _did if said.kind == "process" else _held
-    holder = f" {held(said.holder)}" if said.holder else ""
+    holder = ""
+    if said.holder:
+        told = _did(said.holder) if said.kind == "process" else _held(said.holder, said.ran)
+        holder = f" {told}"
     counts = f"{said.slow} of {plural(said.of_slow, 'slow request')}, and {said.median} of {said.of_median}"
     return (
         f"The slow requests take {duration(said.extra_ns)} longer than the median ones, and spend "
@@ -96,12 +99,13 @@ def _did(holder: str) -> str:
     return f"That process was {SAYS[cast('PartKind', kind)]}{space}{where} meanwhile."
 
 
-def _held(holder: str) -> str:
-    """Who held the lock and in which function, where it was running; else what the holder waited for."""
+def _held(holder: str, ran: str) -> str:
+    """Who held the lock and in which function, where it ran or was ready to; else what it waited for."""
     kind, space, where = holder.partition(" ")
     if kind == "running" and where:
         return f"The lock was held by {where[1:-1]}, which was running meanwhile."
-    return f"Who held the lock was {SAYS[cast('PartKind', kind)]}{space}{where} meanwhile."
+    who = f"The lock was held by {ran}, which was" if kind in _AT_WORK and ran else "Who held the lock was"
+    return f"{who} {SAYS[cast('PartKind', kind)]}{space}{where} meanwhile."
 
 
 _CHANGES = {

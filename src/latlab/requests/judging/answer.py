@@ -75,7 +75,7 @@ def tail_answer(
         # what that one does.
         if beyond is not None and beyond.kind != "lock" and answer.where.startswith(INTERPRETER):
             return replace(beyond, common=tuple(common))
-        return replace(answer, holder=_holder(held))
+        return replace(answer, holder=_holder(held), ran=_ran(held))
     if answer.kind == "process" and not answer.withheld:
         return replace(answer, holder=_holder(followed))
     if tail_causes and (answer.withheld or answer.kind in _BEHIND):
@@ -85,9 +85,9 @@ def tail_answer(
             answer.withheld or answer.kind != "runnable" or caused.kind == "running"
         ):  # fmt: skip
             direct = dict(answer.candidates).get(caused.kind, 0.0)
-            holder = _holder(held) if caused.kind == "lock" else ""
+            holder, ran = (_holder(held), _ran(held)) if caused.kind == "lock" else ("", "")
             behind = max(0.0, caused.share - direct)
-            return replace(caused, behind=behind, holder=holder, common=tuple(common))
+            return replace(caused, behind=behind, holder=holder, ran=ran, common=tuple(common))
     return replace(beyond, common=tuple(common)) if answer.withheld and beyond is not None else answer
 
 
@@ -358,15 +358,36 @@ def _several(tail: Sequence[Spent], median: Sequence[Spent], more: float) -> str
 
 
 def _holder(held: Sequence[Spent]) -> str:
-    """What those did for most of the time who had a lock that the slow requests waited for."""
-    did: dict[tuple[PartKind, str], float] = {}
-    for one in held:
-        for key, ns in one.items():
-            did[key] = did.get(key, 0.0) + ns
-    best = max(did, key=lambda key: did[key], default=("unexplained", ""))
-    if best[0] in ("unexplained", "lock") or did[best] < _MAIN * sum(did.values()):
+    """What those did for most of the time who had a lock that the slow requests waited for.
+
+    Who ran and who was ready to has the same thing to do, whoever had the CPU meanwhile.
+    """
+    did = _summed(held)
+    kinds: dict[PartKind, float] = {}
+    for (kind, _), ns in did.items():
+        kinds[kind] = kinds.get(kind, 0.0) + ns
+    best = max(kinds, key=lambda kind: kinds[kind], default="unexplained")
+    at_work = kinds.get("running", 0.0) + kinds.get("runnable", 0.0)
+    main = at_work if best in ("running", "runnable") else kinds.get(best, 0.0)
+    if best in ("unexplained", "lock") or main < _MAIN * sum(kinds.values()):
         return ""
-    return f"{best[0]}{f' ({best[1]})' if best[1] else ''}"
+    where = max((one for one in did if one[0] == best), key=lambda one: did[one])
+    return f"{best} ({where[1]})" if where[1] and did[where] >= _MAIN * kinds[best] else best
+
+
+def _ran(held: Sequence[Spent]) -> str:
+    """Where those ran for most of the time that they ran who had a lock; "" where that isn't known."""
+    ran = {where: ns for (kind, where), ns in _summed(held).items() if kind == "running"}
+    best = max(ran, key=lambda where: ran[where], default="")
+    return best if " in " in best and ran[best] >= _MAIN * sum(ran.values()) else ""
+
+
+def _summed(spent: Sequence[Spent]) -> Spent:
+    found: Spent = {}
+    for one in spent:
+        for key, ns in one.items():
+            found[key] = found.get(key, 0.0) + ns
+    return found
 
 
 def chance_of(hits: int, among: int, others: int, of_others: int) -> float:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 
 from latlab.model.schedule import Frame
 from latlab.system.kernel.python_graft import goes_through_python
 
 __all__ = [
     "called",
+    "caller_of",
     "entered",
     "entry_of",
     "is_own",
@@ -126,6 +127,13 @@ def entered(frames: Sequence[Frame]) -> Frame | None:
     at = next(at for at, one in enumerate(frames) if one is frame)
     inside = takewhile(lambda one: one.module == frame.module, frames[at:])
     return next((one for one in inside if is_own(one)), frame)
+
+
+def caller_of(frames: Sequence[Frame], frame: Frame) -> str:
+    """The program's next function outside of this one, a recursion's own calls aside; "" where none is."""
+    name = called(frame)
+    outer = dropwhile(lambda one: one is not frame, frames)
+    return next((own for one in outer if is_own(one) and (own := plain(one.function)) != name), "")
 
 
 def _innermost(frames: Sequence[Frame]) -> Frame | None:
