@@ -8,14 +8,16 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import html
+import multiprocessing
 import os
 import queue
 import subprocess
 import sys
 import threading
+import tempfile
 import time
 import zlib
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import component
 
@@ -165,6 +167,103 @@ def text() -> None:
     for _ in range(60):
         component.wrap(60)
         zlib.compress(data, 6)
+
+
+def channel() -> None:
+    """One task makes, another takes: between them a queue, and an answer that the second waits for."""
+
+    async def both() -> None:
+        items: asyncio.Queue[int] = asyncio.Queue(2)
+
+        async def first() -> None:
+            for i in range(40):
+                component.compute(60_000)
+                await items.put(i)
+                await asyncio.sleep(0)
+
+        async def second() -> None:
+            for _ in range(40):
+                await items.get()
+                await asyncio.sleep(0.0012)
+
+        await asyncio.gather(first(), second())
+
+    asyncio.run(both())
+
+
+def answers() -> None:
+    """Four tasks wait for answers and work on them: waits overlap, work does not."""
+
+    async def one() -> None:
+        for _ in range(12):
+            await asyncio.sleep(0.004)
+            component.encode(60)
+
+    async def both() -> None:
+        await asyncio.gather(*(one() for _ in range(4)))
+
+    asyncio.run(both())
+
+
+def mapped() -> None:
+    """A pool's map by pieces, and what the parent does between them."""
+    with multiprocessing.get_context("fork").Pool(2) as workers:
+        for _ in range(10):
+            workers.map(component.substitute, [12] * 8, 2)
+            rest(20_000)
+
+
+def hashes() -> None:
+    """A pool of threads: hashes without the lock beside one that is longer."""
+
+    def other() -> None:
+        for _ in range(40):
+            hashlib.sha256(OTHER).digest()
+
+    with ThreadPoolExecutor(2) as workers:
+        found = [workers.submit(other)]
+        found.append(workers.submit(lambda: [component.digest(1 << 20) for _ in range(70)]))
+        for one in found:
+            one.result()
+
+
+def documents() -> None:
+    for _ in range(60):
+        component.encode(120)
+        rest(12_000)
+
+
+def replies() -> None:
+    """Words are replaced while another thread waits."""
+    together(lambda: time.sleep(0.06), lambda: [component.substitute(25) for _ in range(50)])
+
+
+def formats() -> None:
+    with tempfile.TemporaryFile("w") as file:
+        for _ in range(60):
+            file.write(component.lines(1_500))
+            rest(12_000)
+            file.flush()
+
+
+def copies() -> None:
+    for _ in range(60):
+        component.copy(12 << 20)
+        rest(25_000)
+
+
+def remote() -> None:
+    for _ in range(40):
+        component.ask(0.003)
+        rest(20_000)
+
+
+def mirrors() -> None:
+    """Two threads wait for answers; one of them has fewer, that come later."""
+    together(
+        lambda: [component.ask(0.003) for _ in range(40)],
+        lambda: [time.sleep(0.009) for _ in range(8)],
+    )
 
 
 if __name__ == "__main__":

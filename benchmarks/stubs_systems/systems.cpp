@@ -7,14 +7,18 @@
 // system's and not what a scheduler makes of it in this run or that; LATLAB_UNPINNED leaves them to it.
 #include <pthread.h>
 #include <sched.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -72,6 +76,46 @@ struct Walk {
     return latlab::stub::component("cus", [&] { return go(static_cast<int>(steps * (1 - faster))); });
   }
 };
+
+// A component whose cost isn't the work loop's: pieces of something else, fewer where it has become faster.
+void pieces(int count, const std::function<void()>& one) {
+  latlab::stub::component("cus", [&] {
+    const int left = static_cast<int>(count * (1 - faster));
+    for (int i = 0; i < left; ++i) one();
+    return std::uint32_t{1};
+  });
+}
+
+// Copies that no cache holds, 128 KB each.
+struct Copies {
+  static constexpr std::size_t kPiece = 128U << 10U;
+  std::vector<char> bytes = std::vector<char>(32U << 20U);
+  std::size_t at = 0;
+  void operator()() {
+    at = (at + 2 * kPiece) % (bytes.size() - 2 * kPiece);
+    std::memcpy(bytes.data() + at, bytes.data() + at + kPiece, kPiece);
+  }
+};
+
+// Numbers that are sorted, 500 each.
+struct Sorts {
+  std::vector<std::uint32_t> numbers = std::vector<std::uint32_t>(500);
+  std::uint32_t seed = 1;
+  void operator()() {
+    for (std::uint32_t& one : numbers) one = seed = seed * 1664525U + 1013904223U;
+    std::sort(numbers.begin(), numbers.end());
+  }
+};
+
+// A line of text that is written, and read again.
+void line() {
+  std::array<char, 64> text{};
+  static std::atomic<int> number{0};
+  const int i = ++number % 1000;
+  const int size = std::snprintf(text.data(), text.size(), "%d,%.4f", i, i * 0.37);
+  volatile double read = std::strtod(text.data() + (size > 0 ? 2 : 0), nullptr);
+  static_cast<void>(read);
+}
 
 // The CPU with this number among those that the program may use; empty where there is nothing to choose.
 cpu_set_t only(int number) {
@@ -144,6 +188,79 @@ void pipeline(int items, const std::function<void()>& first, const std::function
           queue.put();
         });
       });
+}
+
+// Three threads on two CPUs: the first and the last stage share one.
+void three_stages(int items, const std::function<void()>& first, const std::function<void()>& second,
+                  const std::function<void()>& third) {
+  Queue in;
+  Queue out;
+  std::thread last([&] {
+    times(items, [&] {
+      out.take();
+      third();
+    });
+  });
+  pin(last.native_handle(), 0);
+  together(
+      [&] {
+        times(items, [&] {
+          in.take();
+          second();
+          out.put();
+        });
+      },
+      [&] {
+        times(items, [&] {
+          first();
+          in.put();
+        });
+      });
+  last.join();
+}
+
+// Both threads take their tasks from one counter.
+void workers(int tasks, const std::function<void()>& task) {
+  std::atomic<int> next{0};
+  const auto thread = [&] {
+    while (next++ < tasks) task();
+  };
+  together(thread, thread);
+}
+
+// One asks, the other answers; nothing of it overlaps.
+void round_trips(int count, const std::function<void()>& ask, const std::function<void()>& answer) {
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()) != 0) std::exit(1);
+  const auto pass = [](int end, bool first) {
+    char byte = 0;
+    if ((first ? write(end, &byte, 1) : read(end, &byte, 1)) != 1) std::exit(1);
+  };
+  together(
+      [&] {
+        times(count, [&] {
+          pass(ends[1], false);
+          answer();
+          pass(ends[1], true);
+        });
+      },
+      [&] {
+        times(count, [&] {
+          ask();
+          pass(ends[0], true);
+          pass(ends[0], false);
+        });
+      });
+}
+
+// Tasks that are due at a rate; one that is late begins at once.
+void due(int count, double every_us, const std::function<void()>& task) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < count; ++i) {
+    const auto at = static_cast<std::int64_t>(1e3 * every_us * i);
+    std::this_thread::sleep_until(begin + std::chrono::nanoseconds(at));
+    task();
+  }
 }
 
 void locked(int rounds, double inside, double outside, bool component_inside) {
@@ -239,6 +356,36 @@ const std::map<std::string, std::function<void()>>& systems() {
          Walk walk;
          pipeline(40, [&] { walk.component(20'000); }, [] { work(700); });
        }},
+      {"copy",
+       [] {
+         Copies copies;
+         times(40, [&] { pieces(150, std::ref(copies)), work(700); });
+       }},
+      {"copy-beside",
+       [] {
+         Copies copies;
+         together([&] { times(40, [&] { pieces(160, std::ref(copies)); }); }, [] { times(40, [] { work(900); }); });
+       }},
+      {"sort",
+       [] {
+         Sorts sorts;
+         times(50, [&] { pieces(80, std::ref(sorts)), work(600); });
+       }},
+      {"text", [] { times(50, [] { pieces(3000, line), work(700); }); }},
+      {"text-beside",
+       [] { together([] { times(40, [] { pieces(4000, line); }); }, [] { times(40, [] { work(800); }); }); }},
+      {"barrier",
+       [] {
+         std::barrier both(2);
+         together([&] { times(50, [&] { cus(1500), both.arrive_and_wait(); }); },
+                  [&] { times(50, [&] { work(900), both.arrive_and_wait(); }); });
+       }},
+      {"pipeline-three",
+       [] { three_stages(60, [] { work(500); }, [] { cus(1500); }, [] { work(300); }); }},
+      {"workers", [] { workers(100, [] { cus(1000), work(600); }); }},
+      {"round-trips", [] { round_trips(60, [] { work(500); }, [] { cus(1000); }); }},
+      {"due", [] { due(60, 900, [] { cus(1500); }); }},
+      {"due-none", [] { due(50, 2000, [] { cus(1000); }); }},
       {"processes",
        [] {
          const pid_t a = start("part-cus", 0);

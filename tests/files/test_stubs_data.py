@@ -137,6 +137,103 @@ def test_old_forms_of_a_pickle_are_refused(
     assert not list(tmp_path.iterdir())
 
 
+class Eager:
+    """Does something whatever it is asked as its object is made."""
+
+    def append(self, item: Any) -> None:
+        raise AssertionError(item)
+
+    extend = __setitem__ = __setstate__ = append
+
+
+class Restless:
+    def __new__(cls) -> Restless:
+        raise AssertionError
+
+
+# An object without its __init__, and then: what a list gets, what a dict gets, a state.
+@pytest.mark.parametrize("then", [b"K\x01a", b"(K\x01K\x02e", b"K\x01K\x02s", b"(K\x01K\x02u", b"K\x01b"])
+def test_no_method_of_the_programs_classes_runs(then: bytes) -> None:
+    with pytest.raises(data.RefusedError, match="would be called"):
+        data.loads(b"\x80\x04c" + __name__.encode() + b"\nEager\n)\x81" + then + b".")
+    with pytest.raises(data.RefusedError, match="__new__ would be called"):
+        data.loads(b"\x80\x04c" + __name__.encode() + b"\nRestless\n)\x81.")
+    with pytest.raises((data.RefusedError, TypeError)):
+        data.loads(pickle.dumps(Calls(list, Calls(iter, Harmful, 0))))
+    assert Harmful.made == 0
+
+
+class Registry(dict[int, int]):
+    def __setitem__(self, key: int, value: int) -> None:
+        raise AssertionError(key)
+
+
+class Pile(list[int]):
+    pass
+
+
+def test_containers_of_the_programs_classes_come_back_by_what_they_are_made_from() -> None:
+    made = Registry()
+    dict.__setitem__(made, 1, 2)
+    assert data.loads(pickle.dumps(made)) == {1: 2}
+    assert data.loads(pickle.dumps(Pile([1, 2]))) == Pile([1, 2])
+
+
+RECORDS = np.zeros(3, dtype=[("price", "f8"), ("note", "O")])
+ARRAYS = [
+    np.arange(12).reshape(3, 4).T[::2], np.array([1, "a", None], dtype=object), RECORDS, RECORDS["price"],
+    np.array(["ab", "c"]), np.zeros(2, dtype="M8[ns]"), np.zeros(2, dtype=">i4"), np.zeros(2, dtype="S3"),
+    np.zeros(2, dtype=[("deep", [("x", "u1", (2,))]), ("y", "?")]),
+    np.zeros(2, dtype=np.dtype([("a", "i1"), ("b", "f8")], align=True)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("array_", ARRAYS, ids=lambda one: str(one.dtype))
+def test_arrays_of_every_kind_come_back(array_: Any) -> None:
+    found = data.loads(values.dumps(array_))
+    assert found.dtype == array_.dtype
+    assert repr(found) == repr(array_)
+
+
+class Pretends:
+    """A dtype that holds objects, and says of itself that it doesn't."""
+
+    def __init__(self, code: str, state: tuple[Any, ...]) -> None:
+        self.code, self.state = code, state
+
+    def __reduce__(self) -> Any:
+        return np.dtype, (self.code, False, True), self.state
+
+
+class WithState:
+    """An array of such a dtype, whose bytes would be taken for pointers."""
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+
+    def __reduce__(self) -> Any:
+        made: Any = np._core.multiarray._reconstruct
+        return made, (np.ndarray, (0,), b"b"), (1, (1,), self.kind, False, bytes(8))
+
+
+PLAIN = Pretends("O8", (3, "|", None, None, None, -1, -1, 0))
+RECORD = Pretends("V8", (3, "|", None, ("f",), {"f": (np.dtype("O"), 0)}, 8, 1, 0))
+OUTSIDE = Pretends("V8", (3, "|", None, ("f",), {"f": (np.dtype("f8"), 64)}, 8, 1, 0))
+
+
+@pytest.mark.parametrize("kind", [PLAIN, RECORD, OUTSIDE], ids=["objects", "a record", "outside"])
+def test_bytes_are_never_taken_for_objects(kind: Any) -> None:
+    core: Any = np._core
+    for evil in (
+        WithState(kind),
+        Calls(core.numeric._frombuffer, bytes(8), kind, (1,), "C"),
+        Calls(core.multiarray.scalar, kind, bytes(8)),
+        Calls(np.ndarray, (1,), np.dtype("O"), bytearray(8)),
+    ):
+        with pytest.raises((data.RefusedError, TypeError, ValueError)):
+            data.loads(pickle.dumps(evil))
+
+
 class Harmful:
     made = 0
 

@@ -179,3 +179,88 @@ def test_a_stub_keeps_what_a_call_changes_or_tells(what: str, tmp_path: Path) ->
     else:
         assert "changes more than its time" in said or "argument" in said, done.stderr
         assert what in TOLD, done.stderr + recorded.stderr
+
+
+# name: (what work.py holds, what stands before the loop, the call in it, what is told).
+OUTSIDE: dict[str, tuple[str, str, str, str]] = {
+    "a file elsewhere": (
+        "def step(i):\n with open('../elsewhere.txt', 'a') as file: file.write('x')", "", "work.step(i)",
+        "writes ../elsewhere.txt",
+    ),
+    "a file that it removes": (
+        "import os\ndef step(i): os.remove(f'f{i}')", "for k in range(20): open(f'f{k}', 'w').close()",
+        "work.step(i)", "removes f0, removes f1, removes f2 and 17 more",
+    ),
+    "a file that is replaced at once": (
+        "import os\ndef step(i):\n open('new', 'w').close()\n os.replace('new', '../elsewhere.txt')", "",
+        "work.step(i)", "writes ../elsewhere.txt",
+    ),
+    "a mode": (
+        "import os\ndef step(i): os.chmod('work.py', 0o600)", "", "work.step(i)", "changes the mode of work.py",
+    ),
+    "a folder": (
+        "import os\ndef step(i): os.makedirs('../made', exist_ok=True)", "", "work.step(i)", "makes ../made",
+    ),
+    "a command": (
+        "import subprocess\ndef step(i): subprocess.run(['true'])", "", "work.step(i)", "starts true",
+    ),
+    "a descriptor": (
+        "import os\ndef step(to, i): os.write(to, b'x')",
+        "import os; to = os.open('../elsewhere.txt', os.O_CREAT | os.O_WRONLY)", "work.step(to, i)",
+        "elsewhere.txt",
+    ),
+    "a pipe": (
+        "import os\ndef step(to, i): os.write(to, b'x')", "import os; ends = os.pipe()",
+        "work.step(ends[1], i)", "writes to pipe",
+    ),
+    "a database": (
+        "import sqlite3\ndef step(i):\n with sqlite3.connect('../base') as db: db.execute('create table if not "
+        "exists t(a)')", "", "work.step(i)", "opens the database ../base",
+    ),
+    "a message": (
+        "def step(to, i): to.sendto(b'x', ('127.0.0.1', 9))",
+        "import socket; to = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)", "work.step(to, i)",
+        "sends to 127.0.0.1:9",
+    ),
+}  # fmt: skip
+WITHIN = {
+    "a file that it makes and removes": (
+        "import tempfile\ndef step(i):\n with tempfile.TemporaryDirectory() as d, open(d + '/x', 'w') as f: "
+        "f.write('x')\n return i"
+    ),
+    "a file without a name": "import tempfile\ndef step(i):\n with tempfile.TemporaryFile() as f: "
+    "f.write(b'x')\n return i",
+    "nowhere": "def step(i):\n with open('/dev/null', 'w') as f: f.write('x')\n return i",
+    "a module that it imports": "def step(i):\n import fractions\n return int(fractions.Fraction(i))",
+    "a file that it reads": "def step(i): return len(open('work.py').read())",
+}
+
+
+def recorded_and_replayed(folder: Path) -> list[str]:
+    """What a recording and a replay of work:step say besides their results."""
+    stubs, named = [PYTHON, "-m", "latlab", "stubs"], ["--component", "work:step"]
+    done = [
+        ran(folder, *stubs, "record", *named, "-o", "t.trace", "--", PYTHON, "app.py"),
+        ran(folder, *stubs, "replay", "t.trace", *named, "--no-compare", "--", PYTHON, "app.py"),
+    ]
+    assert [one.returncode for one in done] == [0, 0], done
+    return [" ".join(x for x in one.stderr.splitlines() if x.startswith("latlab:")) for one in done]
+
+
+@pytest.mark.parametrize("what", list(OUTSIDE))
+def test_what_calls_do_outside_of_the_program_is_told(what: str, tmp_path: Path) -> None:
+    defined, begin, call, told = OUTSIDE[what]
+    folder = tmp_path / "in it"
+    folder.mkdir()
+    (folder / "work.py").write_text(defined + "\n")
+    (folder / "app.py").write_text(f"import work\n{begin}\nfor i in range(20):\n    {call}\n")
+    for said in recorded_and_replayed(folder):
+        assert "the stub leaves out what its calls do outside of the program: " in said
+        assert told in said
+
+
+@pytest.mark.parametrize("what", list(WITHIN))
+def test_what_calls_leave_no_trace_of_is_not_told(what: str, tmp_path: Path) -> None:
+    (tmp_path / "work.py").write_text(WITHIN[what] + "\n")
+    (tmp_path / "app.py").write_text("import work\nprint(sum(work.step(i) for i in range(20)))\n")
+    assert "leaves out" not in " ".join(recorded_and_replayed(tmp_path))

@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from latlab.stubs.components.existing import require_component
+    from latlab.stubs.studies.existing import require_component
     from latlab.stubs.components.hook import ReplayError, component
     from latlab.stubs.components.session import record, replay
     from latlab.stubs.loads.calibrate import calibrate
@@ -106,7 +106,7 @@ _PLACES = {
     "record": "components.session",
     "replace_thread": "timelines.actions",
     "replay": "components.session",
-    "require_component": "components.existing",
+    "require_component": "studies.existing",
     "save_actions": "timelines.actions:save",
     "save_timeline": "timelines.timeline:save",
     "scale": "timelines.actions",

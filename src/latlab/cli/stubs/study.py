@@ -186,14 +186,19 @@ def replay(
     if as_json:
         document = {"schema": 1, "trace": str(trace), "component": name, "calls": found.calls,
                     "memory_bytes": found.held_bytes, "exit_code": found.code}  # fmt: skip
-        click.echo(dumps({**document, "compared": found.compared, "differs": found.differs}))
+        same = {"compared": found.compared, "differs": found.differs, "left_out": found.lost}
+        click.echo(dumps({**document, **same}))
     how = "made as they were asked for" if lazy else "preloaded"
     memory = f"{how}, {size(found.held_bytes)} of memory"
     same = "; what it says and writes is the same as without the stub" if compare else "; not compared"
     if found.varies:
         same = "; what is the same in each run as it is, is the same with the stub"
     same = "" if found.differs is not None else same
+    if found.lost:
+        same = same.replace("what it says and writes is", "what it says, and writes in this folder, is")
     say(f"{trace}: {found.calls} calls of {name} replayed, {memory}{same}")
+    if found.lost:
+        click.echo(f"latlab: {found.lost}", err=True)
     if found.differs is not None:
         click.echo(f"latlab: the stub of {name} changes more than its time: {found.differs}", err=True)
         again = f"record it again: what it changes is then looked for; {_outside.STATE['python']}"

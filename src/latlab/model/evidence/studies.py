@@ -122,6 +122,7 @@ class StudyWarning(Kind):
     FAILED_RUNS = "{failed} of {runs} runs failed and were repeated: {first}"
     KEPT = "each call's change of {places} is kept"
     NOT_KEPT = "the change of {name} can't be kept ({why})"
+    LEFT_OUT = "the stub leaves out what its calls do outside of the program: {what}"
 
 
 class ValidationSaid(Kind):

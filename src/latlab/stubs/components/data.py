@@ -81,32 +81,112 @@ def _random_state(bits: Any, *_: Any) -> Any:
     return numpy.random.RandomState(bits)
 
 
+def _iter(of: Any) -> Any:
+    """What is left of an iterator; with a second argument it would call the first."""
+    return iter(of)
+
+
+def _newobj(kind: Any, *arguments: Any) -> Any:
+    _require_plain(kind, "__new__")
+    return kind.__new__(kind, *arguments)
+
+
+def _require_plain(kind: type, name: str) -> None:
+    """Refuse a class whose own method would run as its object is made."""
+    method = getattr(kind, name, None)
+    if not hasattr(method, "__code__") or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
+        return  # in C; a named tuple's
+    if str(getattr(method, "__module__", "")).partition(".")[0] not in _TRUSTED:
+        raise RefusedError(f"{kind.__qualname__}.{name} would be called")
+
+
+_TRUSTED = sys.stdlib_module_names | {"numpy"}
+
+
+def _sound(kind: Any) -> Any:
+    """A dtype, whose state says whether its bytes are objects: a pickle can say there what it likes.
+
+    Raises:
+        RefusedError: it says something else than what it is made of.
+    """
+    import numpy
+
+    again: Any
+    if not isinstance(kind, numpy.dtype):
+        raise RefusedError(f"a {type(kind).__qualname__} is not a dtype")
+    if kind.subdtype is not None:
+        again = numpy.dtype((_sound(kind.subdtype[0]), kind.subdtype[1]))
+    elif kind.names is not None and kind.fields is not None:
+        fields = [kind.fields[name] for name in kind.names]
+        if any(at < 0 or at + _sound(one).itemsize > kind.itemsize for one, at, *_ in fields):
+            raise RefusedError("a field lies outside of its dtype")
+        again = numpy.dtype({
+            "names": list(kind.names), "formats": [one[0] for one in fields],
+            "offsets": [one[1] for one in fields], "itemsize": kind.itemsize,
+        })  # fmt: skip
+    else:
+        again = numpy.dtype(kind.str)
+    said, meant = ((one.kind, one.itemsize, one.hasobject, one.flags & ~_ALIGNED) for one in (kind, again))
+    if said != meant:
+        raise RefusedError("a dtype says something else than what it is made of")
+    return kind
+
+
+_ALIGNED = 0x80  # of a dtype's flags: how it was made, and nothing of what it holds
+
+
+def _numpys(name: str) -> Any:
+    core = "numpy._core" if "numpy._core" in sys.modules else "numpy.core"
+    return getattr(sys.modules[core], name)
+
+
+def _frombuffer(buffer: Any, kind: Any, *rest: Any) -> Any:
+    return _numpys("numeric")._frombuffer(buffer, _sound(kind), *rest)
+
+
+def _scalar(kind: Any, *rest: Any) -> Any:
+    return _numpys("multiarray").scalar(_sound(kind), *rest)
+
+
+# The originals call what they are given, or believe it.
+_CHECKED = {
+    "iter": _iter, "__newobj__": _newobj, "_frombuffer": _frombuffer, "scalar": _scalar,
+}  # fmt: skip
+
+
 _RANDOM = {
     "__bit_generator_ctor": _bit_generator, "__generator_ctor": _generator,
     "__randomstate_ctor": _random_state,
 }  # fmt: skip
 
 
-def _found(module: str, name: str) -> tuple[Any, bool]:
-    """What a pickle names, and whether it may be called."""
+def _found(module: str, name: str) -> tuple[Any, bool, bool]:
+    """What a pickle names, whether it may be called, and whether an object of it is given a state."""
     if (module, name) in (("_pickle", "loads"), ("pickle", "loads")):  # as traces had it
         module, name = "latlab.stubs.components.values", "load_state"
     if module == "numpy.random._pickle" and name in _RANDOM:
-        return _RANDOM[name], True
+        return _RANDOM[name], True, False
     if name in _MAKES_DATA.get(module, ()):
-        return getattr(__import__(module, fromlist=[name]), name), True
-    found: Any = sys.modules.get(module)
+        if name in _CHECKED:
+            __import__(module)
+            return _CHECKED[name], True, False
+        found: Any = getattr(__import__(module, fromlist=[name]), name)
+        # Called by itself an array takes any bytes for pointers to objects, and so it does as a state.
+        return found, name != "ndarray", name in ("ndarray", "_reconstruct")
+    found = sys.modules.get(module)
     for part in name.split("."):
         found = getattr(found, part, None)
     if not isinstance(found, type):
         why = "is code, not data" if module in sys.modules else "is of a module that is not loaded"
         raise RefusedError(f"{module}.{name} {why}")
-    if issubclass(found, BaseException):
-        return found, not any("__init__" in k.__dict__ for k in found.__mro__ if k.__module__ != "builtins")
     kinds = {kind.__module__ for kind in found.__mro__}
+    if issubclass(found, BaseException):
+        own = [kind for kind in found.__mro__ if kind.__module__ != "builtins"]
+        plain = not any(one in kind.__dict__ for kind in own for one in ("__init__", "__new__"))
+        return found, plain, bool(own)
     if module.partition(".")[0] in sys.stdlib_module_names:
         raise RefusedError(f"{module}.{name} is not plain data")
-    return found, "enum" in kinds
+    return found, "enum" in kinds, True
 
 
 class _Data(pickle.Unpickler):
@@ -122,8 +202,8 @@ class _Data(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """What makes data."""
-        found, callable_ = _found(module, name)
-        if not callable_:
+        found, callable_, stateful = _found(module, name)
+        if stateful or not callable_:
             raise _OwnClass
         return found
 
@@ -145,7 +225,7 @@ class _Objects(_Slow):  # type: ignore[misc]
 
     def find_class(self, module: str, name: str) -> Any:
         """A class, or what makes data."""
-        found, callable_ = _found(module, name)
+        found, callable_, _ = _found(module, name)
         if callable_:
             self._callable.add(id(found))
         return found
@@ -157,14 +237,76 @@ class _Objects(_Slow):  # type: ignore[misc]
             raise RefusedError(f"{getattr(function, '__qualname__', function)} would be called")
         _Slow.load_reduce(self)
 
+    def load_object(self) -> None:
+        """An object of a class, by what makes it in C."""
+        _require_plain(self.stack[-2], "__new__")
+        _Slow.load_newobj(self)
+
+    def load_object_with_names(self) -> None:
+        """The same with named arguments."""
+        _require_plain(self.stack[-3], "__new__")
+        _Slow.load_newobj_ex(self)
+
+    def load_state(self) -> None:
+        """The state of an object, which no code of its class is asked to take."""
+        state, one = self.stack[-1], self.stack[-2]
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and isinstance(one, numpy.ndarray) and isinstance(state, tuple):
+            for part in state:
+                if isinstance(part, numpy.dtype):
+                    _sound(part)
+        _require_plain(type(one), "__setstate__")
+        _Slow.load_build(self)
+
+    def load_items(self) -> None:
+        """What a list or a set holds, one or all of it."""
+        items = self.pop_mark()
+        into = _own(self.stack[-1], "extend", "update")
+        into(self.stack[-1], items)
+
+    def load_item(self) -> None:
+        """One more of a list."""
+        item = self.stack.pop()
+        _own(self.stack[-1], "append")(self.stack[-1], item)
+
+    def load_members(self) -> None:
+        """What a dict holds."""
+        items = self.pop_mark()
+        put = _own(self.stack[-1], "__setitem__")
+        for key, item in zip(items[::2], items[1::2], strict=True):
+            put(self.stack[-1], key, item)
+
+    def load_member(self) -> None:
+        """One more of a dict."""
+        item = self.stack.pop()
+        key = self.stack.pop()
+        _own(self.stack[-1], "__setitem__")(self.stack[-1], key, item)
+
     def refuse(self) -> None:
         """Old forms, which call what they name."""
         raise RefusedError("it is of a form that calls what it names")
 
 
+def _own(one: Any, *names: str) -> Any:
+    """The method of the container that a class is made from, and not that of the class."""
+    for kind in type(one).__mro__:
+        for name in names:
+            if kind.__module__ in ("builtins", "collections") and name in vars(kind):
+                return vars(kind)[name]
+    raise RefusedError(f"{type(one).__qualname__}.{names[0]} would be called")
+
+
 _Objects.dispatch = {
     **_Slow.dispatch,
     pickle.REDUCE[0]: _Objects.load_data,
+    pickle.NEWOBJ[0]: _Objects.load_object,
+    pickle.NEWOBJ_EX[0]: _Objects.load_object_with_names,
+    pickle.BUILD[0]: _Objects.load_state,
+    pickle.APPENDS[0]: _Objects.load_items,
+    pickle.ADDITEMS[0]: _Objects.load_items,
+    pickle.APPEND[0]: _Objects.load_item,
+    pickle.SETITEMS[0]: _Objects.load_members,
+    pickle.SETITEM[0]: _Objects.load_member,
     **{code[0]: _Objects.refuse for code in (pickle.INST, pickle.OBJ, pickle.EXT1, pickle.EXT2, pickle.EXT4)},
 }
 

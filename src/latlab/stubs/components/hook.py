@@ -62,6 +62,7 @@ class Hook:
         self.shared = False  # threads take their calls from one queue
         self.numbering = False  # threads that are new get a sequence
         self._parts: dict[str | int, tuple[str, str, int]] = {}  # of what a call changes
+        self._loadable: set[str | int] = set()  # of it, what was loaded again once
         self.reset()
 
     def reset(self) -> None:
@@ -106,6 +107,10 @@ class Hook:
     def record(self, session: Session, watching: bool) -> None:
         """Record from now on: at the speed of C, where nothing but results tells calls apart."""
         self.session, self.watching = session, watching
+        if watching:
+            from latlab.stubs.components import audited
+
+            audited.hear()
         if session.keyed or self.pooled or self.shared or self.mutates:
             self.callable.latlab_set_sequences([])
             self.callable.latlab_set_mode(SLOW, 1.0, 0, False, False, False)
@@ -357,6 +362,10 @@ class Hook:
         blob = None if null else self._pickle(document, known)
         session.add(self, thread, blob, key, looked)
 
+    def left_out(self) -> dict[str, str]:
+        """What calls were seen to do that a stub doesn't, and why not."""
+        return {} if self.watch is None else self.watch.left_out(self.lost)
+
     def _let_go(self) -> None:
         """Forget results that nobody else has: such an object can't be returned again."""
         with lock:
@@ -379,9 +388,13 @@ class Hook:
             for which, state in effects.items():
                 try:
                     inner[which] = _values.dumps(state)
+                    if self.watching and which not in self._loadable:
+                        _values.loads(inner[which], (), {})  # a replay must be able to
+                        self._loadable.add(which)
                 except Exception as error:  # a state's own __reduce__ raises what it likes
                     if not self.watching:
                         raise
+                    inner.pop(which, None)
                     self.lost[str(which)] = str(error)
             document["fx"] = {which: _values.State(blob) for which, blob in inner.items()}
             if plain:

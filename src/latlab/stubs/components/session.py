@@ -121,6 +121,7 @@ class Session:
                     "keys": self._keys.get(name, []),
                     "looks": self.looks.get(name, {}),
                     "keyed": self.keyed,
+                    "lost": hook.left_out(),
                 }
             )
             number = writer.define(f"{name} about", "latlab", "")
@@ -323,6 +324,13 @@ def told_by_arguments(name: str, definitions: list[_trace.Definition]) -> bool:
     """Whether all of a component's results were recorded by their arguments."""
     about = next((one for one in definitions if one.name == f"{name} about"), None)
     return about is not None and bool(_data.loads(about.values[0].data or b"").get("keyed", False))
+
+
+def left_out(name: str, definitions: list[_trace.Definition]) -> dict[str, str]:
+    """What a component's calls did that its stub doesn't, and why not."""
+    about = next((one for one in definitions if one.name == f"{name} about"), None)
+    found: Any = _data.loads(about.values[0].data or b"").get("lost", {}) if about is not None else {}
+    return {str(what): str(why) for what, why in found.items()} if isinstance(found, dict) else {}
 
 
 def resident_bytes() -> int:

@@ -363,6 +363,10 @@ class Watch:
     """Looks at what calls of one component change."""
 
     def __init__(self, function: Any, names: tuple[str, ...]) -> None:
+        from latlab.stubs.components import audited
+
+        self._outside = audited
+        self._open: dict[int, tuple[int, ...]] | None = None  # what was written to before the call
         self._function, self._arguments = function, names
         self._places: dict[str, Place] | None = None
         self._classes: set[type] = set()
@@ -401,7 +405,11 @@ class Watch:
         if number <= self.quiet:
             return None
         self._at = number
-        return self.look(arguments, named)
+        found = self.look(arguments, named)
+        begin = time.perf_counter()
+        self._open = self._outside.written()
+        self._took += time.perf_counter() - begin
+        return found
 
     def look(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, int]:
         """Fingerprints of every place that a call with these arguments can reach."""
@@ -449,12 +457,20 @@ class Watch:
         self, before: dict[str, int], arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> dict[str, int] | None:
         """Note what a call has changed, and choose the next that is looked at; the state after it."""
+        begin = time.perf_counter()
+        self._outside.compare(self._open)
+        self._took += time.perf_counter() - begin
         now = self.look(arguments, named)
         self.looked += 1
         for label in changes(before, now):
             self.changed[label] = self.changed.get(label, 0) + 1
         self.quiet = self._at if self._took < BUDGET_S else 2 * self._at
         return now if self.looked <= KEPT else None
+
+    def left_out(self, lost: dict[str, str]) -> dict[str, str]:
+        """What was seen to change and is not kept, and why."""
+        kept = {label: lost[label] for label in self.changed if label in lost}
+        return kept | dict.fromkeys(self._outside.found, self._outside.WHY)
 
     def save(self, path: str, lost: dict[str, str], calls: int, harmless: int) -> None:
         """Calls looked at and made; a line a place: how often it changed, its name, why it can't be kept.
@@ -467,6 +483,9 @@ class Watch:
             file.write(f"{self.looked + harmless} {calls}\n")
             file.writelines(
                 f"{count}\t{label}\t{lost.get(label, '')}\n" for label, count in self.changed.items()
+            )
+            file.writelines(
+                f"{count}\t{what}\t{self._outside.WHY}\n" for what, count in self._outside.found.items()
             )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from latlab.errors import LatlabError, UsageError
 from latlab.model.evidence.said import said
 from latlab.model.evidence.studies import StudyWarning
+from latlab.stubs.components import audited as _audited
 from latlab.stubs.components import plan as _plan
 from latlab.stubs.components import session as _session
 from latlab.stubs.components import trace as _trace
@@ -34,6 +35,7 @@ NEVER_CALLED = {
     "c++": "does the program include <latlab/stub.hpp> and name it so?",
     "command": "is it found through PATH?",
 }
+_SHOWN = 3  # things that calls do outside of the program that are told by name
 _PASSES = 3  # recordings in which changes are looked for: a place that is kept may show another
 
 
@@ -130,7 +132,15 @@ def told(changes: Changes) -> str:
     """What calls change, in one line."""
     kept_ = ", ".join(map(_place, changes.kept))
     parts = [said(StudyWarning.KEPT, places=kept_)] if changes.kept else []
-    parts += [said(StudyWarning.NOT_KEPT, name=_place(name), why=why) for name, why in changes.lost]
+    outside = [name for name, why in changes.lost if why == _audited.WHY]
+    parts += [
+        said(StudyWarning.NOT_KEPT, name=_place(name), why=why)
+        for name, why in changes.lost
+        if why != _audited.WHY
+    ]
+    if outside:
+        more = "" if len(outside) <= _SHOWN else f" and {len(outside) - _SHOWN} more"
+        parts.append(said(StudyWarning.LEFT_OUT, what=", ".join(outside[:_SHOWN]) + more))
     return "; ".join(parts)
 
 
@@ -252,6 +262,7 @@ class Replayed:
         differs: what it says, leaves or holds otherwise than without the stub; None where nothing differs.
         compared: whether that was looked at.
         varies: whether what it says differs from run to run by itself: only the rest is compared.
+        lost: what the recorded calls did that the stub doesn't, in one line; "" where that is nothing.
     """
 
     calls: int
@@ -260,6 +271,7 @@ class Replayed:
     differs: str | None
     compared: bool
     varies: bool = False
+    lost: str = ""
 
 
 def replay(
@@ -319,4 +331,5 @@ def replay(
             remedy="record it again, with --keyed where threads or processes take their calls from one queue",
         )
     varies = original is not None and differs is None and not _same.alike(done, original)
-    return Replayed(calls, held, done.code, differs, compare, varies)
+    lost = told(Changes(lost=tuple(_session.left_out(name, definitions).items())))
+    return Replayed(calls, held, done.code, differs, compare, varies, lost)

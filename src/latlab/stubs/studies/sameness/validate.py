@@ -78,6 +78,8 @@ def validate(
     verdict = said(ValidationSaid.SAME, name=name)
     if changes.kept:
         verdict = said(ValidationSaid.SAME_KEEPING, name=name, kept=_outside.told(changes))
+    elif changes.lost:
+        verdict = f"{verdict}; {_outside.told(changes)}"
     if other is not None:
         verdict = said(ValidationSaid.OTHERWISE, name=name, difference=other, state=STATE[kind])
     if done.returncode != 0:
