@@ -13,8 +13,8 @@ import os
 import queue
 import subprocess
 import sys
-import threading
 import tempfile
+import threading
 import time
 import zlib
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor

@@ -196,7 +196,8 @@ OUTSIDE: dict[str, tuple[str, str, str, str]] = {
         "work.step(i)", "writes ../elsewhere.txt",
     ),
     "a mode": (
-        "import os\ndef step(i): os.chmod('work.py', 0o600)", "", "work.step(i)", "changes the mode of work.py",
+        "import os\ndef step(i): os.chmod('work.py', 0o600)", "", "work.step(i)",
+        "changes the mode of work.py",
     ),
     "a folder": (
         "import os\ndef step(i): os.makedirs('../made', exist_ok=True)", "", "work.step(i)", "makes ../made",
@@ -214,8 +215,8 @@ OUTSIDE: dict[str, tuple[str, str, str, str]] = {
         "work.step(ends[1], i)", "writes to pipe",
     ),
     "a database": (
-        "import sqlite3\ndef step(i):\n with sqlite3.connect('../base') as db: db.execute('create table if not "
-        "exists t(a)')", "", "work.step(i)", "opens the database ../base",
+        "import sqlite3\ndef step(i):\n with sqlite3.connect('../base') as db: db.execute('create table if "
+        "not exists t(a)')", "", "work.step(i)", "opens the database ../base",
     ),
     "a message": (
         "def step(to, i): to.sendto(b'x', ('127.0.0.1', 9))",

@@ -10,12 +10,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from latlab.stubs.studies.existing import require_component
     from latlab.stubs.components.hook import ReplayError, component
     from latlab.stubs.components.session import record, replay
     from latlab.stubs.loads.calibrate import calibrate
     from latlab.stubs.loads.perform import busy, cache, idle, instructions, io, load, memory, network
     from latlab.stubs.scopes import measure
+    from latlab.stubs.studies.existing import require_component
     from latlab.stubs.studies.forecast import forecast
     from latlab.stubs.studies.question import StudyPlan
     from latlab.stubs.studies.question import load_plan as load_study

@@ -186,8 +186,8 @@ def replay(
     if as_json:
         document = {"schema": 1, "trace": str(trace), "component": name, "calls": found.calls,
                     "memory_bytes": found.held_bytes, "exit_code": found.code}  # fmt: skip
-        same = {"compared": found.compared, "differs": found.differs, "left_out": found.lost}
-        click.echo(dumps({**document, **same}))
+        document |= {"compared": found.compared, "differs": found.differs, "left_out": found.lost}
+        click.echo(dumps(document))
     how = "made as they were asked for" if lazy else "preloaded"
     memory = f"{how}, {size(found.held_bytes)} of memory"
     same = "; what it says and writes is the same as without the stub" if compare else "; not compared"

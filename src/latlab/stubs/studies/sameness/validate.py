@@ -75,7 +75,7 @@ def validate(
         result["keeps"] = list(changes.kept)
         result["not_kept"] = [name for name, _ in changes.lost]
     valid = done.returncode == 0 and not left and other is None
-    verdict = said(ValidationSaid.SAME, name=name)
+    verdict: str = said(ValidationSaid.SAME, name=name)
     if changes.kept:
         verdict = said(ValidationSaid.SAME_KEEPING, name=name, kept=_outside.told(changes))
     elif changes.lost:
