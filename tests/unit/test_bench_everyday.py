@@ -176,3 +176,20 @@ def test_the_quantiles_of_single_runs_are_not_below_those_of_the_batches_between
     sample = Sample(np.linspace(29.0, 31.0, 100), batch=64, singles_ns=np.array([26.9] * 99 + [50.0]))
     found = summary_json("it", [sample])["summary"]
     assert found["p75"] <= found["p90"] <= found["p99"] <= found["max"] == 50.0
+
+
+def test_an_inconclusive_answer_says_what_it_could_have_seen_and_which_budget_sees_more() -> None:
+    shifts = np.random.default_rng(1).normal(0.02, 0.1, 20)
+    pairs = [(Sample(np.full(8, 1e6)), Sample(np.full(8, 1e6 * np.exp(x)))) for x in shifts]
+    found = judge_pairs(
+        pairs, smallest_effect=0.01, smallest_effect_why="default", alpha=0.05, block_pairs=1, declared=False
+    )
+    document = {**judgement_json(found, name="one"), "plan": {"pair_s": 0.5, "why": "p"}}
+    reach = document["details"]["findable"]
+    assert document["verdict"] == "inconclusive"
+    assert 0.05 < reach["effect"] < 0.25
+    (line,) = [line for line in judgement_text(document).splitlines() if "here (in nine of ten" in line]
+    needed = reach["pairs"][0]["pairs"]
+    assert needed > 20
+    assert f"; 5 % takes {needed} pairs: --seconds " in line
+    assert int(line.split()[-1]) >= needed * 0.5

@@ -1,10 +1,19 @@
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from latlab.bench.judging.measures import judge_measures
-from latlab.bench.measuring.turns import PROBED_TURNS, kept, probed_length, settled_turn, turn_of
+from latlab.bench.measuring.turns import (
+    PROBED_TURNS,
+    kept,
+    longer,
+    probed_length,
+    settled_turn,
+    turn_of,
+)
 from latlab.model.bench import Sample
 from latlab.model.statistics.paired import Ruling
 from latlab.stats.experiments.paired import Difference
@@ -76,3 +85,12 @@ def test_what_is_equivalent_beside_displaced_data_is_so_alone_only_within_a_narr
         return one.result.verdict
 
     assert [ruled(by) for by in (1.0, 1.2, 4.0)] == ["equivalent", "equivalent", "inconclusive"]
+
+
+def test_turns_that_have_not_settled_are_looked_at_longer_while_that_is_a_part_of_the_budget() -> None:
+    # A walk through 4 MB of 40 us alone: 46 iterations of it end before its first tour is warm.
+    course = [7.0, *np.linspace(6.5, 2.0, 45).tolist()]
+    samples = [dataclasses.replace(s, times_ns=40.0 * s.times_ns) for s in turns(course)]
+    assert longer(samples, len(course), 40e-6, 1.5) == 4 * len(course)
+    assert longer(samples, len(course), 40e-6, 0.1) == 0  # too dear
+    assert longer(turns([1.0] * 46), 46, 40e-6, 1.5) == 0  # settled

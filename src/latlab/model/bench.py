@@ -36,6 +36,7 @@ class Settings:
     Attributes:
         iterations: measured iterations a process.
         warmup: iterations before them.
+        warm_s: seconds that those may take, beside the first of them, where the time of a call is known.
         batch: runs in one iteration; 0 lets the process find how many the clock needs.
         cpu: the processor to stay on; None leaves the affinity alone.
         cpus: the processors to stay on instead of `cpu`, for what has several threads; () for none.
@@ -58,6 +59,7 @@ class Settings:
 
     iterations: int = 100
     warmup: int = 10
+    warm_s: float = 0.03
     batch: int = 0
     cpu: int | None = None
     cpus: tuple[int, ...] = ()

@@ -40,6 +40,8 @@ DIFFERENT = (Ruling.FASTER, Ruling.SLOWER, Ruling.MIXED)
 # Beyond this a difference is hardly that of a layout (Mytkowicz et al., ASPLOS 2009; here a map moved by a
 # tenth at worst). Of a mean or a tail nothing like it is known, so that those are always doubted.
 LAYOUT_REACH = 0.1
+# Changes of which an inconclusive answer says how many pairs they take, where none was declared.
+FINDABLE = (0.05, 0.02, 0.01)
 # With as many iterations the fastest quarter of each of so many parts is more than one value.
 _FEWEST_UNDELAYED, _PARTS = 32, 4
 
@@ -158,6 +160,14 @@ def judge_pairs(
         details[side] = _look(samples)
         warnings += [said(BenchWarning.OF_SIDE, side=side, warning=w) for w in _warnings(details[side])]
     details["layouts"] = _layouts(differences)
+    wanted = (smallest_effect,) if declared and smallest_effect > 0 else FINDABLE
+    reach, needed = paired.findable(
+        paired.arrays(differences)[0], wanted, alpha=alpha, block_pairs=block_pairs
+    )
+    details["findable"] = {
+        "effect": reach,
+        "pairs": [{"effect": e, "pairs": n} for e, n in zip(wanted, needed, strict=True)],
+    }
     small = abs(result.effect or 0.0) < LAYOUT_REACH or decided_by != "typical"
     if placement >= PLACEMENT and result.verdict in DIFFERENT and small:
         warnings.append(said(BenchWarning.ONE_BUILD))

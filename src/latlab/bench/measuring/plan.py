@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from latlab.bench.measuring.pilot import FEWEST_TURNS, PILOT_BUILDS, Pilot
+from latlab.bench.measuring.pilot import FEWEST_LONG_TURNS, FEWEST_TURNS, PILOT_BUILDS, Pilot
 from latlab.bench.processes.moved import PLACES
 from latlab.model.bench import Plan, Settings
 from latlab.stats.experiments import paired
@@ -67,8 +67,11 @@ def make_plan(
         most = min(MOST_MEASURING * pilot.overhead_s, budget_s / FEWEST_PAIRS - pilot.overhead_s)
         parts = dataclasses.replace(pilot.parts, between=max(pilot.parts.between, pilot.explained(units)))
         units = min(best_iterations(parts, pilot.overhead_s, pilot.unit_s), int(max(most, 0) / pilot.unit_s))
-        units = max(units, int(min(LEAST_MEASURING * pilot.overhead_s, max(most, 0)) / pilot.unit_s))
-        units = max(units, FEWEST_TURNS if pilot.settings.turn else FEWEST_ITERATIONS)
+        units = max(units, int(LEAST_MEASURING * pilot.overhead_s / pilot.unit_s))
+        turns = FEWEST_TURNS
+        if FEWEST_TURNS * pilot.unit_s > max(pilot.overhead_s, budget_s / FEWEST_PAIRS - pilot.overhead_s):
+            turns = FEWEST_LONG_TURNS
+        units = max(units, turns if pilot.settings.turn else FEWEST_ITERATIONS)
         units = max(1, min(units, MOST_ITERATIONS // length))
     pair_s = pilot.pair_s(units)
     effect = math.log1p(smallest_effect)

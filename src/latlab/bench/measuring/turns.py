@@ -16,7 +16,7 @@ import numpy as np
 
 from latlab.model.bench import Sample
 
-__all__ = ["kept", "probed_length", "settled_turn", "turn_of"]
+__all__ = ["kept", "longer", "probed_length", "settled_turn", "turn_of"]
 
 # A processor's frequency wanders by 0.2 % within 0.1 ms and by 1 % within 10 (measured on a shared machine),
 # so turns are short. What the other side left in the caches is displaced in some tens of microseconds, and
@@ -27,6 +27,9 @@ LONG_S = 300e-6  # iterations that are warm after a part of themselves, where li
 # two (of objects all over the memory in six), and what is much larger is displaced for good.
 PROBED_S, PROBED_TURNS, _FEWEST_PROBED = 12e-3, 6, 4
 _SETTLED = 0.02
+# A walk through 4 MB is as fast as alone after 10 to 20 ms (three tours, since the third level keeps what the
+# second displaces), so turns that haven't settled are looked at once more, so many times as long.
+_LONGER = 4
 
 
 def turn_of(iteration_s: float) -> tuple[int, int]:
@@ -40,6 +43,24 @@ def probed_length(iteration_s: float, seconds: float) -> int:
     longest_s = seconds / (2 * PROBED_TURNS)
     length = max(_FEWEST_PROBED, math.ceil(min(PROBED_S, longest_s) / iteration_s))
     return length if length * iteration_s <= longest_s * 1.5 else 0
+
+
+def longer(samples: Sequence[Sample], length: int, iteration_s: float, seconds: float) -> int:
+    """Iterations of a turn that is looked at next; 0 where no longer one is needed, or all of them would take
+    longer than this many seconds.
+
+    Args:
+        samples: of both sides, by turns of which all was measured.
+        length: of those turns.
+        iteration_s: seconds of an iteration of a process that is alone.
+        seconds: what looking may take.
+    """
+    if _settled_at(samples, length, iteration_s, 1 << 62) is not None:
+        return 0
+    turn_s = max(s.batch * s.operations * float(s.times_ns[-length:].sum()) for s in samples) * 1e-9
+    # What lengthens a turn is at its end, where it is nearly as fast as alone.
+    longer_s = turn_s + (_LONGER - 1) * min(turn_s, 1.5 * length * iteration_s)
+    return length * _LONGER if longer_s <= seconds / (2 * PROBED_TURNS) * 1.5 else 0
 
 
 def settled_turn(
@@ -58,6 +79,14 @@ def settled_turn(
         most: measured iterations that a turn may have.
     """
     usual, cold = turn_of(iteration_s)
+    found = _settled_at(samples, length, iteration_s, most)
+    return (min(most, usual), cold) if found is None else found
+
+
+def _settled_at(
+    samples: Sequence[Sample], length: int, iteration_s: float, most: int
+) -> tuple[int, int] | None:
+    usual, cold = turn_of(iteration_s)
     rows = np.vstack([s.times_ns[: len(s.times_ns) // length * length].reshape(-1, length) for s in samples])
     last = max(1, length // 4)
     course = np.median(rows / np.median(rows[:, -last:], axis=1)[:, None], axis=0)
@@ -67,7 +96,7 @@ def settled_turn(
         if float(course[unmeasured : unmeasured + measured].mean()) <= (1 + _SETTLED) * level:
             return measured, unmeasured
         unmeasured = max(unmeasured + 1, math.ceil(1.25 * unmeasured))
-    return min(most, usual), cold
+    return None
 
 
 def kept(sample: Sample, length: int, turn: int, unmeasured: int) -> Sample:

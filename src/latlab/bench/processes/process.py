@@ -154,15 +154,19 @@ def conditions_for(a: Target, b: Target, settings: Settings) -> tuple[Settings, 
     free = dataclasses.replace(settings, cpu=None, cpus=every, priority=0, nice=True, fitting=False)
     few = dataclasses.replace(free if settings.fitting else settings, iterations=1, warmup=0, batch=1)
     fitted, longest_s = dataclasses.replace(settings, fitting=False), 0.0
-    for target in (a,) if a == b else (a, b):
-        if target.apart:
-            fitted = free if settings.fitting else fitted
-            continue
-        sample = measure_once(target, few)
+    within = [target for target in ((a,) if a == b else (a, b)) if not target.apart]
+    if within != [a, b]:
+        fitted = free if settings.fitting and (a.apart or b.apart) else fitted
+        samples = [measure_once(target, few) for target in within]
+    else:  # both start at once
+        samples = _measured(within, dataclasses.replace(few, turn=1, unmeasured=0))
+    for sample in samples:
         longest_s = max(longest_s, float(sample.times_ns[0]) * sample.operations * 1e-9, sample.measuring_s)
         if settings.fitting and "threads" in sample.context:
             fitted = free
-    warm = int(_WARM_SHARE * settings.timeout_s / max(longest_s, 1e-9))
+    longest_s = max(longest_s, 1e-9)
+    warm = max(1, int(settings.warm_s / longest_s))
+    warm = min(warm, int(_WARM_SHARE * settings.timeout_s / longest_s))
     return dataclasses.replace(fitted, warmup=min(settings.warmup, warm)), longest_s
 
 
@@ -193,10 +197,16 @@ def _measured(
         ends: list[socket.socket | None] = [None]
         if len(targets) == 2:
             ends = [stack.enter_context(end) for end in socket.socketpair()]
-        running = [
-            stack.enter_context(_Process(target, settings, end, layout, further, first=i == 0))
-            for i, (target, end) in enumerate(zip(targets, ends, strict=True))
-        ]
+        running: list[_Process] = []
+        for i, (target, end) in enumerate(zip(targets, ends, strict=True)):
+            running.append(
+                stack.enter_context(_Process(target, settings, end, layout, further, first=i == 0))
+            )
+            if i < len(targets) - 1 and settings.cpu is not None:
+                # It starts where it will measure while the next starts beside this thread: what imports for
+                # long does so at the same time. One processor each, or a library would start threads.
+                with contextlib.suppress(OSError):
+                    os.sched_setaffinity(running[0].popen.pid, {settings.cpu})
         for end in ends:
             if end is not None:
                 end.close()  # or a side that has gone would not be noticed by the other

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import os
 import random
 from collections.abc import Callable, Sequence
@@ -51,8 +52,8 @@ def measuring(function: Function) -> Function:
         click.option(
             "--warmup",
             type=click.IntRange(min=0),
-            default=10,
-            help="Unmeasured iterations before the measured ones.",
+            help="Unmeasured iterations before the measured ones [default: 10, fewer of what takes longer "
+            "than 3 ms].",
         ),
         click.option(
             "--batch",
@@ -170,7 +171,8 @@ def settings_of(options: dict[str, Any]) -> Settings:
     fifo = options["scheduling"] == "fifo" or (options["scheduling"] is None and not several)
     return dataclasses.replace(
         base,
-        warmup=options["warmup"],
+        warmup=base.warmup if options["warmup"] is None else options["warmup"],
+        warm_s=base.warm_s if options["warmup"] is None else math.inf,
         batch=options["batch"] or 0,
         cpu=None if several else cpus[0] if cpus else base.cpu,
         cpus=cpus if several else (),

@@ -235,6 +235,7 @@ def judgement_text(document: Mapping[str, Any]) -> str:
         f"  {document['why']}",
         f"  smallest effect that matters: {document['smallest_effect_why']}",
     ]
+    lines += _reach(document) if document["verdict"] == "inconclusive" else []
     for measure in document.get("measures", ()):
         name = "mean per operation" if measure["name"] == "mean" else measure["name"]
         ends = ", ".join(map(_percent, measure["interval"]))
@@ -252,6 +253,31 @@ def judgement_text(document: Mapping[str, Any]) -> str:
     if document.get("plan"):
         lines.append(f"  plan: {document['plan']['why']}")
     return "\n".join(lines)
+
+
+def _reach(document: Mapping[str, Any]) -> list[str]:
+    """What an inconclusive comparison could have seen, and the budget that sees more."""
+    found = document["details"].get("findable")
+    if not found:
+        return []
+    seen = found["effect"]
+    count = counted(document["pairs"], "pair")
+    line = f"  {count} can't show any change here"
+    if seen is not None:
+        line = f"  {count} show a change of {relative(seen)} here (in nine of ten such experiments)"
+    # The largest that they don't show.
+    more = next((e for e in found["pairs"] if e["pairs"] and (seen is None or e["effect"] < seen)), None)
+    if more is not None:
+        line += f"; {share(more['effect'], digits=0)} takes {counted(more['pairs'], 'pair')}"
+        pair_s = (document.get("plan") or {}).get("pair_s")
+        line += f": --seconds {_seconds(1.25 * more['pairs'] * pair_s)}" if pair_s else ""
+    return [line]
+
+
+def _seconds(seconds: float) -> int:
+    """Rounded up to two digits."""
+    unit = int(10 ** max(0, math.floor(math.log10(max(seconds, 1))) - 1))
+    return unit * math.ceil(seconds / unit)
 
 
 def control_json(control: Control) -> dict[str, Any]:

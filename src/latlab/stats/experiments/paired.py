@@ -34,6 +34,7 @@ __all__ = [
     "Side",
     "arrays",
     "fewest_blocks",
+    "findable",
     "found_effect",
     "interleaving",
     "judge",
@@ -130,6 +131,36 @@ def found_effect(deviation: float, blocks: int, *, alpha: float = 0.05, power: f
     if blocks < fewest_blocks(alpha):
         return None
     return _reach(alpha, power) * deviation * math.sqrt(_CLIPPING_COST / max(blocks - _LEARNING_BLOCKS, 2))
+
+
+def findable(
+    log_ratios: npt.ArrayLike,
+    effects: Sequence[float],
+    *,
+    alpha: float = 0.05,
+    block_pairs: int = BLOCK_PAIRS,
+    power: float = POWER,
+) -> tuple[float | None, tuple[int | None, ...]]:
+    """(the smallest relative change that as many pairs as these find, pairs that it takes for each effect).
+
+    Args:
+        log_ratios: of the pairs that were measured, as in `judge`.
+        effects: relative changes.
+        alpha: level.
+        block_pairs: as in `interleaving`.
+        power: probability to find a change.
+    """
+    ratios = np.asarray(log_ratios, dtype=np.float64)
+    count = len(ratios) // block_pairs
+    if count < 3:
+        return None, tuple(None for _ in effects)
+    deviation = _deviation(ratios[: count * block_pairs].reshape(count, block_pairs, -1).mean(axis=1))
+    found = found_effect(deviation, count, alpha=alpha, power=power)
+    needed = (
+        needed_pairs(deviation, math.log1p(e), alpha=alpha, block_pairs=block_pairs, power=power)
+        for e in effects
+    )
+    return None if found is None else _rounded(math.expm1(found)), tuple(needed)
 
 
 def fewest_blocks(alpha: float) -> int:
@@ -274,14 +305,19 @@ def _verdict(low: float | None, high: float | None, smallest_effect: float) -> R
     return Ruling.INCONCLUSIVE
 
 
+def _deviation(blocks: Floats) -> float:
+    """Of blocks' means, by the statistic that scatters least: the bettors' best."""
+    apart = np.abs(blocks - np.median(blocks, axis=0))
+    return _betting.SIGMA_PER_MAD * float(np.median(apart, axis=0).min())
+
+
 def _goal(
     blocks: Floats, estimate: float, smallest_effect: float, alpha: float, block_pairs: int
 ) -> int | None:
     """Pairs in all for the nearest verdict: away from 0, or inside the margin."""
     if len(blocks) < 3:
         return block_pairs * _FEWEST_BLOCKS
-    apart = np.abs(blocks - np.median(blocks, axis=0))
-    deviation = _betting.SIGMA_PER_MAD * float(np.median(apart, axis=0).min())  # the bettors' best
+    deviation = _deviation(blocks)
     margin = math.log1p(smallest_effect)
     distance = max(abs(estimate), margin - abs(estimate), margin / 2)
     return needed_pairs(deviation, distance, alpha=alpha, block_pairs=block_pairs)
