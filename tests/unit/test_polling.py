@@ -19,6 +19,7 @@ SOURCE = r"""
 #include <atomic>
 #include <chrono>
 #include <ctime>
+#include <sched.h>
 std::atomic<int> a, b;
 int numbers[1000];
 struct Node { Node* next; };
@@ -27,6 +28,21 @@ extern "C" {
 void spin_equal() { while (a.load() == b.load()) {} }
 void spin_pause() { while (!a.load()) __builtin_ia32_pause(); }
 void spin_resting() { while (!a.load()) for (int i = 0; i < 50; i++) __builtin_ia32_pause(); }
+void spin_yield() { while (!a.load()) sched_yield(); }
+void spin_mixed() {
+  for (int n = 0; !a.load();) {
+    if (++n < 100) __builtin_ia32_pause();
+    else { sched_yield(); n = 0; }
+  }
+}
+int spin_or_leave(int n) {
+  for (;;) {
+    while (a.load() < n) { if (b.load()) return 1; sched_yield(); }
+    for (int i = 1; i < 1000; i++) kept = kept + i;
+    n++;
+  }
+}
+void work_and_yield() { for (int i = 0; i < 1000; i++) { kept = kept + 1; sched_yield(); } }
 void rest() { for (int i = 0; i < 5000; i++) __builtin_ia32_pause(); }
 void lock_exchange() { while (a.exchange(1)) while (a.load()) {} }
 void lock_compare() { int none = 0; while (!a.compare_exchange_weak(none, 1)) none = 0; }
@@ -121,9 +137,13 @@ def kinds_in(program: Path, function: str, at_work: Path | None = None) -> set[s
     return {polling.kind(str(at_work or program), at + i) for i in range(size)} - {""}
 
 
-@pytest.mark.parametrize("function", ["spin_equal", "spin_pause", "spin_resting"])
+@pytest.mark.parametrize("function", ["spin_equal", "spin_pause", "spin_resting", "spin_yield", "spin_mixed"])
 def test_a_loop_that_only_loads_from_one_place_looks(program: Path, function: str) -> None:
     assert kinds_in(program, function) == {LOOKS}
+
+
+def test_what_leaves_a_loop_that_looks_is_no_part_of_it(program: Path) -> None:
+    assert kinds_in(program, "spin_or_leave") == {LOOKS}
 
 
 @pytest.mark.parametrize("function", ["poll_chrono", "poll_helper", "poll_counter", "poll_ring"])
@@ -147,7 +167,9 @@ def test_a_loop_around_an_atomic_exchange_takes_with_the_loop_inside(program: Pa
     assert kinds_in(program, function) == {TAKES}
 
 
-@pytest.mark.parametrize("function", ["sum", "chase", "fill", "work", "mix", "count", "rest"])
+@pytest.mark.parametrize(
+    "function", ["sum", "chase", "fill", "work", "mix", "count", "rest", "work_and_yield"]
+)
 def test_work_in_a_loop_is_no_polling(program: Path, function: str) -> None:
     assert kinds_in(program, function) == set()
 

@@ -65,6 +65,7 @@ class Wait(IntEnum):
     IO_URING = 15
     FILE_LOCK = 16  # flock, fcntl with F_SETLKW; object: the file's
     SEMAPHORE = 17  # semop, semtimedop of System V; object: the number of the set
+    SPIN = 18  # a loop that polls, where samples tell one: never the kernel's, for which the thread runs
 
 
 class Source(IntEnum):

@@ -37,6 +37,7 @@ from latlab.threads._roles import (
 from latlab.threads._tracks import Track, by_due_times, by_even_sleeps, latest, tracks_of
 from latlab.threads._verdict import judge, lines_apart
 from latlab.threads.goroutines.roles import gathered_threads, split
+from latlab.threads.spins import with_spins
 
 __all__ = ["analyse"]
 
@@ -87,7 +88,9 @@ def analyse(
         groups = labelled(schedule, groups, labels)
     groups, of_go, watch = gathered_threads(schedule, groups)
     role_of = {thread: index for index, group in enumerate(groups) for thread in group.threads}
-    spins = spinning(schedule) - {one for role in of_go.values() for one in groups[role].threads}
+    of_runtime = frozenset(one for role in of_go.values() for one in groups[role].threads)
+    spins = spinning(schedule) - of_runtime
+    tracks = with_spins(schedule, tracks, role_of, of_runtime)
     words = words_of(schedule, tracks, role_of)
     times = times_of(schedule, tracks, role_of, words)
     started = root or next((thread.pid for thread in schedule.threads if not thread.peer), 0)

@@ -113,7 +113,7 @@ def candidates_of(facts: Facts) -> list[Candidate]:
     run, runnable = blame.share(Cause.RUN), blame.share(Cause.RUNNABLE)
     total = blame.total
     cpus = max(1, len(facts.schedule.cpus))
-    own = sum(one.running for one in facts.times) / 1e9 / facts.schedule.seconds / cpus
+    own = sum(one.used for one in facts.times) / 1e9 / facts.schedule.seconds / cpus
     waits = float(runnable.sum()) / total
     throttled = facts.schedule.throttled_ns / 1e9 / facts.schedule.seconds
     held_back = throttled >= _THROTTLED * waits and waits >= _CPU_OWN
@@ -185,7 +185,7 @@ def by_turns(facts: Facts, candidates: Sequence[Candidate]) -> list[Candidate]:
 
 def crowd(facts: Facts) -> float:
     """How many times the CPUs that there are the program's threads want: demand against supply."""
-    wanted = sum(one.running + one.runnable for one in facts.times) / 1e9 / facts.schedule.seconds
+    wanted = sum(one.used + one.runnable for one in facts.times) / 1e9 / facts.schedule.seconds
     return wanted / _supply(facts.schedule)
 
 
@@ -205,7 +205,7 @@ def idle_cpus(facts: Facts) -> float:
     """
     if facts.schedule.losses.method == "proc":
         return 0.0
-    used = float(sum(one.running for one in facts.times))
+    used = float(sum(one.used for one in facts.times))
     used += sum(
         float((rows["end"] - rows["begin"]).sum())
         for rows in (facts.schedule.foreign, facts.schedule.watching)

@@ -36,6 +36,7 @@ __all__ = [
     "runs_in",
     "spin_lock",
     "spinning",
+    "spins_in",
     "waiting_places",
     "while_held",
 ]
@@ -315,29 +316,30 @@ def entries_of(schedule: Schedule) -> dict[int, str]:
     return found
 
 
+def spins_in(schedule: Schedule) -> np.ndarray[Any, Any]:
+    """Of each stack whether it is in a loop that waits: that yields, pauses, or polls."""
+    return np.array(
+        [
+            any(schedule.frames[one].polls for one in stack[:_NEAR])
+            or any(
+                _SPIN.search(one.function) or (not one.module and _PAUSE.search(one.function))
+                for one in (schedule.frames[at] for at in stack[:3])
+            )
+            for stack in schedule.stacks
+        ],
+        bool,
+    )
+
+
 def spinning(schedule: Schedule) -> frozenset[int]:
     """Threads whose running samples lie mostly in a loop that waits: they yield, pause, or poll."""
-    samples = schedule.samples
-    found = set()
-    if not samples.size:
+    running = schedule.samples[schedule.samples["running"] == 1]
+    if not running.size:
         return frozenset()
-    running = samples[samples["running"] == 1]
-    for thread in np.unique(running["thread"]).tolist():
-        mine = running[running["thread"] == thread]
-        if mine.size < _LEAST_SAMPLES:
-            continue
-        spins = 0
-        stacks, counts = np.unique(mine["stack"], return_counts=True)
-        for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True):
-            frames = [schedule.frames[one] for one in schedule.stacks[stack][:3]]
-            if any(schedule.frames[one].polls for one in schedule.stacks[stack][:_NEAR]) or any(
-                _SPIN.search(one.function) or (not one.module and _PAUSE.search(one.function))
-                for one in frames
-            ):
-                spins += number
-        if spins > _MOSTLY * mine.size:
-            found.add(thread)
-    return frozenset(found)
+    spins = spins_in(schedule)[running["stack"]]
+    threads, which = np.unique(running["thread"], return_inverse=True)
+    taken, spun = np.bincount(which), np.bincount(which, spins)
+    return frozenset(threads[(taken >= _LEAST_SAMPLES) & (spun > _MOSTLY * taken)].tolist())
 
 
 def asking(schedule: Schedule, threads: Iterable[int]) -> tuple[float, float]:

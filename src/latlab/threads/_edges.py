@@ -25,6 +25,7 @@ _KINDS: dict[int, str] = {
     Wait.SIGNAL: "signal",
     Wait.FILE_LOCK: "file lock",
     Wait.SEMAPHORE: "semaphore",
+    Wait.SPIN: "spinning",
 }
 _NAMES: dict[int, str] = {
     Wait.NONE: "unknown",
@@ -45,6 +46,7 @@ _NAMES: dict[int, str] = {
     Wait.IO_URING: "io_uring",
     Wait.FILE_LOCK: "file lock",
     Wait.SEMAPHORE: "semaphore",
+    Wait.SPIN: "spinning",
 }
 # Plain numbers: to compare with a member of an enumeration takes several times as long.
 _RUNNING, _RUNNABLE, _BLOCKED = int(State.RUNNING), int(State.RUNNABLE), int(State.BLOCKED)
@@ -70,6 +72,12 @@ class Times:
     ended: dict[tuple[int, str], list[int]]  # (role that ended it, kind) -> [number, ns]
     vain: int = 0  # of `timer`: sleeps, and waits that their time-out ended, of which nothing came
     looks: int = 0  # of `vain`: waits for descriptors, as an event loop does
+    spun: int = 0  # that it ran in loops that wait: blocked by `spinning`, and on a CPU
+
+    @property
+    def used(self) -> int:
+        """What it had of the CPUs."""
+        return self.running + self.spun
 
 
 def times_of(
@@ -114,6 +122,7 @@ def times_of(
                     cell[1] += time
         if one.looks or not _TALKS.isdisjoint(one.blocked):
             one.vain -= naps  # who serves others lets them wait while it sleeps, also those that nobody saw
+        one.spun = track.spun
         out.append(one)
     return out
 

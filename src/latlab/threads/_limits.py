@@ -353,10 +353,10 @@ def _of_spin_lock(facts: Facts, role: Role, spun: Code, part: float, confidence:
 
 def spun_lock(facts: Facts, part: float, confidence: float) -> Limit | None:
     """The lock for which a role's threads spin for most of what the program's threads run."""
-    ran = sum(one.running for one in facts.times)
+    ran = sum(one.used for one in facts.times)
     for role in sorted(facts.roles, key=lambda one: -one.running * one.count):
         spun = spin_lock(facts.schedule, role.threads) if role.count > 1 else None
-        mine = sum(facts.times[thread].running for thread in role.threads)
+        mine = sum(facts.times[thread].used for thread in role.threads)
         if spun is not None and mine > 0.5 * ran:
             return _of_spin_lock(facts, role, spun, part, confidence)
     return None
@@ -382,7 +382,7 @@ def _mean(facts: Facts, threads: Sequence[int], name: str) -> float:
 def _of_cpu(facts: Facts, first: Candidate, part: float, confidence: float) -> Limit:
     seconds = facts.schedule.seconds
     cpus = max(1, len(facts.schedule.cpus))
-    own = sum(one.running for one in facts.times) / 1e9 / seconds
+    own = sum(one.used for one in facts.times) / 1e9 / seconds
     waiting = sum(one.runnable for one in facts.times) / 1e9 / seconds
     runnable = float(facts.blame.share(Cause.RUNNABLE).sum()) / facts.blame.total
     evidence = [
@@ -429,7 +429,7 @@ def _blocked_of(facts: Facts, roles: Sequence[int]) -> tuple[str, ...]:
 
 
 def load_of(facts: Facts, why: str, part: float, confidence: float) -> Limit:
-    working = sum(one.running for one in facts.times) / 1e9 / facts.schedule.seconds
+    working = sum(one.used for one in facts.times) / 1e9 / facts.schedule.seconds
     return Limit(
         LimitKind.LOAD,
         "load",

@@ -50,7 +50,11 @@ _UNEVEN_NS = 50_000  # by what the work must differ: a timer of Linux is late by
 
 @dataclass
 class Track:
-    """One thread, interval by interval. All lists have one entry an interval, in the order of time."""
+    """One thread, interval by interval. All lists have one entry an interval, in the order of time.
+
+    Attributes:
+        spun: ns that it ran in loops that wait; these are intervals of `Wait.SPIN`.
+    """
 
     thread: int
     begin: list[int] = field(default_factory=list)
@@ -61,6 +65,7 @@ class Track:
     waker: list[int] = field(default_factory=list)
     object: list[int] = field(default_factory=list)
     sample: list[int] = field(default_factory=list)
+    spun: int = 0
 
     def at(self, time: int) -> int:
         """The index of the interval that covers the time just before `time`; -1 before the first."""

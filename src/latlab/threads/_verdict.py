@@ -80,7 +80,7 @@ def judge(facts: Facts) -> Limit:
             said(ThreadReason.TOO_SHORT, ns=facts.schedule.seconds * 1e9), said(ThreadReason.LONGER)
         )
     total = blame.total
-    working = sum(one.running for one in facts.times) / 1e9 / facts.schedule.seconds
+    working = sum(one.used for one in facts.times) / 1e9 / facts.schedule.seconds
     if total <= 0:
         if working > IDLE:
             return none_told(said(ThreadReason.NO_WAIT_ENDED))

@@ -1,9 +1,10 @@
 """Which sampled addresses lie in loops that only look whether something has changed.
 
 Such a loop loads from places that it doesn't move, compares and jumps back: it makes no progress by itself.
-It may read the clock, to give up in time. One that only reads the clock passes time on purpose, as a program
-does that stands in for work: that is work. One that tries to take a word by an atomic exchange is a lock that
-spins. Read from the program's file with capstone and pyelftools, where these are installed; x86-64.
+It may let others run, or read the clock, to give up in time. One that only reads the clock passes time on
+purpose, as a program does that stands in for work: that is work. One that tries to take a word by an atomic
+exchange is a lock that spins. Read from the program's file with capstone and pyelftools, where these are
+installed; x86-64.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _RESTS = "rests"  # counts `pause`s and loads nothing: a part of the loop around
 
 _MOST_INSTRUCTIONS = 48  # of a loop that only looks
 _MOST_WITH_CLOCK = 96  # of one that reads the clock, and reckons with what it says
-_MOST_LONG = 15 * _MOST_WITH_CLOCK  # bytes of it
+_MOST_LONG = 15 * _MOST_WITH_CLOCK  # bytes of it, with what lies between its parts
 _FREE = ("cmp", "test", "nop", "pause", "endbr64", "lfence", "mfence", "tpause")
 _CHEAP = ("mov", "movzx", "movsx", "movsxd", "movabs", "xor", "and", "or", "not", "shl", "shr", "sar", "bt",
           "lea", "add", "sub", "inc", "dec", "neg", "cdqe", "cltq")  # fmt: skip
@@ -42,6 +43,7 @@ _CLOCK = re.compile(
     r"^_*(?:vdso_)?(clock_gettime|gettimeofday|time|clock)(?:64)?$|"
     r"(?:steady|system|high_resolution)_clock3nowEv$|(?:Instant|SystemTime|Timespec)[\w.$]{0,8}?(?:3now|7elapsed|14duration_since)"
 )
+_YIELDS = re.compile(r"^_*(GI_|libc_)?(sched_yield|thrd_yield|pthread_yield)$")
 _GO_TAKES = re.compile(r"^sync\.\(\*(Mutex\)\.(lockSlow|Lock)|RWMutex\)\.Lock)$")
 _GO_RELEASES = re.compile(r"^sync\.\(\*(RW)?Mutex\)\.Unlock$")
 _GUARD = "__stack_chk_fail"  # ends the program: what a compiler puts behind a function with an array
@@ -106,12 +108,18 @@ def _judged(capstone: Any, file: CodeFile, code: bytes, begin: int, offset: int)
 
     A loop that only rests between two looks is part of the one that looks; by itself it passes time.
     """
-    around = sorted(
-        (high - low, low, high) for low, high in _loops(capstone, code, begin) if low <= offset <= high
-    )
+    around = []
+    for low, high in _loops(capstone, code, begin):
+        if not low <= offset <= high:
+            continue
+        body = _body(capstone, code, begin, low, high) if high - low <= _MOST_LONG else ()
+        if not body:
+            around.append((high - low, low, high))
+        elif any(at <= offset < at + size for at, size in body):
+            around.append((len(body), low, high))
     kinds: list[str] = []
-    for length, low, high in around:
-        kind = _kind_of_loop(capstone, file, code, begin, low, high) if length <= _MOST_LONG else ""
+    for length, low, high in sorted(around):
+        kind = _kind_of_loop(capstone, file, code, begin, low, high) if length <= _MOST_WITH_CLOCK else ""
         if kind == _RESTS and not kinds:
             continue
         kinds.append(kind)
@@ -156,11 +164,35 @@ def _go_mutex(capstone: Any, file: CodeFile, code: bytes, begin: int) -> tuple[t
 
 @lru_cache(maxsize=4096)
 def _kind_of_loop(capstone: Any, file: CodeFile, code: bytes, begin: int, low: int, high: int) -> str:
+    inside = {at for at, _ in _body(capstone, code, begin, low, high)}
     # The jump itself is up to six bytes long.
-    body = [
-        one for one in _detailed(capstone, code[low - begin : high - begin + 15], low) if one.address <= high
-    ]
-    return _kind_of(capstone, file, body) if len(body) <= _MOST_WITH_CLOCK else ""
+    read = _detailed(capstone, code[low - begin : high - begin + 15], low)
+    return _kind_of(capstone, file, [one for one in read if one.address in inside])
+
+
+@lru_cache(maxsize=4096)
+def _body(capstone: Any, code: bytes, begin: int, low: int, high: int) -> tuple[tuple[int, int], ...]:
+    """(place, length) of the instructions from which the jump that ends a loop is reached before its begin.
+
+    What a compiler puts between them is of another loop with the same begin, or leaves both.
+    """
+    reader = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+    body = [one for one in reader.disasm_lite(code[low - begin : high - begin + 15], low) if one[0] <= high]
+    at = {address: index for index, (address, *_) in enumerate(body)}
+    before: dict[int, list[int]] = {}
+    for index, (_, _, name, operands) in enumerate(body):
+        target = int(operands, 16) if name.startswith(("j", "loop")) and operands.startswith("0x") else -1
+        if target in at:
+            before.setdefault(at[target], []).append(index)
+        if name not in ("jmp", "ret"):
+            before.setdefault(index + 1, []).append(index)
+    known, left = {0, len(body) - 1}, [len(body) - 1]
+    while left:
+        for one in before.get(left.pop(), ()):
+            if one not in known:
+                known.add(one)
+                left.append(one)
+    return tuple((body[index][0], body[index][1]) for index in sorted(known))
 
 
 def _detailed(capstone: Any, code: bytes, begin: int) -> Iterator[Any]:
@@ -170,7 +202,7 @@ def _detailed(capstone: Any, code: bytes, begin: int) -> Iterator[Any]:
 
 
 def _kind_of(capstone: Any, file: CodeFile, body: list[Any]) -> str:
-    calls = [one for one in body if capstone.CS_GRP_CALL in one.groups]
+    calls = [one for one in body if capstone.CS_GRP_CALL in one.groups and not _yields(capstone, file, one)]
     if not all(_calls_clock(capstone, file, one, 0) for one in calls):
         return ""
     timed = bool(calls) or any(one.mnemonic in _READS_CLOCK for one in body)
@@ -218,6 +250,20 @@ def _calls_clock(capstone: Any, file: CodeFile, call: Any, deep: int) -> bool:
     if target.type == capstone.CS_OP_IMM:
         return _clock(capstone, file, target.imm, deep)
     return _points_at_clock(capstone, file, call)
+
+
+def _yields(capstone: Any, file: CodeFile, call: Any) -> bool:
+    """Whether an instruction calls what lets others run: such a loop rests between two looks."""
+    (target,) = call.operands
+    if target.type == capstone.CS_OP_MEM and call.reg_name(target.mem.base) == "rip":
+        return bool(_YIELDS.match(file.slot(call.address + call.size, target.mem.disp)))
+    if target.type != capstone.CS_OP_IMM:
+        return False
+    stub = _detailed(capstone, file.stub(target.imm) or b"", target.imm)
+    jump = next((one for one in stub if capstone.CS_GRP_JUMP in one.groups), None)
+    if jump is not None and jump.operands[0].type == capstone.CS_OP_MEM:
+        return bool(_YIELDS.match(file.slot(jump.address + jump.size, jump.operands[0].mem.disp)))
+    return bool(_YIELDS.match(file.name(target.imm)))
 
 
 def _points_at_clock(capstone: Any, file: CodeFile, one: Any) -> bool:
