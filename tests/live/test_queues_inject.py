@@ -195,6 +195,37 @@ def test_queues_of_tasks_are_named_by_their_coroutines(counters: Path, python: s
     assert (pages["source_name"], pages["in"], pages["out"]) == ("render", 40, 0)
 
 
+def test_a_semaphore_is_a_pool_of_who_takes_and_gives_back(counters: Path) -> None:
+    queues = _queues(
+        counters,
+        """
+        import asyncio, sys
+
+        async def fetch(gate, guard):
+            for _ in range(10):
+                async with gate:
+                    await asyncio.sleep(0.001)
+                async with guard: pass
+
+        async def main():
+            gate, guard = asyncio.Semaphore(2), asyncio.Lock()
+            signal, ready = asyncio.Semaphore(0), asyncio.Semaphore(1)
+            await asyncio.gather(*(fetch(gate, guard) for _ in range(5)))
+            await ready.acquire()
+            asyncio.get_running_loop().call_soon(ready.release)
+            await ready.acquire()
+            print("ready", flush=True)
+            sys.stdin.readline()
+
+        asyncio.run(main())
+        """,
+    )
+    gate, guard = queues["gate (feed.py:11)"], queues["guard (feed.py:11)"]
+    assert (_ends(gate), gate["in"], gate["out"], gate["capacity"]) == (("fetch", "fetch"), 52, 50, 2)
+    assert (_ends(guard), guard["in"], guard["out"], guard["capacity"]) == (("fetch", "fetch"), 51, 50, 1)
+    assert not any(name.startswith("signal") for name in queues)
+
+
 PROCESSES = """
     import multiprocessing, sys
 

@@ -505,3 +505,27 @@ def test_a_stage_whose_output_always_holds_an_event_is_not_named() -> None:
     found = doubts_about("stage-1", Verdict.STAGE, observation, measured, full, queues, 1.0)
     assert [(doubt.kind, doubt.where) for doubt in found] == [(DoubtKind.NEVER_STARVED, "queue-2")]
     assert "no faster" in doubt_in_words(found[0])
+
+
+def gated(waits: float) -> Observation:
+    """Ten tasks that take turns at a semaphore of one, and wait for a part of their time; no queue beside."""
+    taken = np.arange(0, 2_000, 10.0)
+    given = np.concatenate(([-1.0], taken + 9.9))
+    seen = recorded({"gate": ("fetch", "fetch", 1)}, {"gate": given}, {"gate": taken}, 2_000)
+    t_ns = np.tile(seen.sweeps["t_ns"], 10)
+    number = np.repeat(np.arange(10), len(seen.sweeps["t_ns"]))
+    columns = {"t_ns": t_ns, "stage": number.astype(np.uint32), "transitions": (t_ns // MS).astype(np.uint64)}
+    columns |= {"events": (t_ns // (100 * MS)).astype(np.uint64)}
+    columns |= {"blocked_ns": (t_ns * waits).astype(np.uint64)}
+    columns |= {"busy_ns": (t_ns * (1 - waits)).astype(np.uint64), "idle_ns": np.zeros(len(t_ns), np.uint64)}
+    stages = tuple(Stage(one, "", "fetch") for one in range(10))
+    return replace(seen, stages=stages, stage_times=columns)
+
+
+def test_a_semaphore_for_which_tasks_wait_is_named_where_no_queue_stands_beside() -> None:
+    found = analyse(gated(0.9))
+    assert (found.limiting_stage, found.verdict) == ("gate", Verdict.POOL)
+
+
+def test_a_semaphore_that_is_held_all_the_time_and_hardly_waited_for_is_not_named() -> None:
+    assert analyse(gated(0.1)).verdict is Verdict.UNKNOWN

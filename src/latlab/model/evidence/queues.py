@@ -63,6 +63,10 @@ class QueueEvidence(Kind):
     )
     LOOP = "{stage} holds the event loop {part:share} of the time{after}: no other task runs meanwhile"
     POOL = "{pool} is empty {empty:share} of the time, while {stage} has work"
+    POOL_ALONE = (
+        "{pool} is empty {empty:share} of the time, and each {stage} waits for an object of it {waits:share} "
+        "of its time"
+    )
     POOL_WAITS = (
         "{pool} is empty {empty:share} of the time, while {stage} has work: {waiting:.1f} of those in "
         "hand wait for an object on average"

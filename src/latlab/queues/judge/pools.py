@@ -13,14 +13,17 @@ import numpy as np
 from latlab.model.evidence.queues import QueueEvidence
 from latlab.model.evidence.said import said
 from latlab.model.queues.analysis import Verdict
+from latlab.model.queues.observation import Observation
 from latlab.queues.judge.measures.measured import Measured
-from latlab.queues.judge.measures.series import Series
+from latlab.queues.judge.measures.series import Series, is_pool
 from latlab.queues.judge.measures.stages import StageView
+from latlab.queues.judge.measures.threads import stage_times
 from latlab.queues.judge.ranking import LOADED
 
-__all__ = ["PoolWait", "pool_that_limits", "pool_waits"]
+__all__ = ["PoolWait", "pool_by_itself", "pool_that_limits", "pool_waits"]
 
 _WAITERS = 0.5  # events in hand that wait for an object, on average
+_FEWEST = 50  # objects taken, of a pool that no queue stands beside
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,29 @@ def _by_own_times(wait: PoolWait, measured: Measured, i: int) -> PoolWait:
     waiting = int(measured.workers[i]) * max(0.0, float(measured.ready[i]) - busy)
     taken = int(measured.taken[i].sum())
     return replace(wait, waiting=waiting, wait_ns=waiting * seconds / taken * 1e9 if taken else None)
+
+
+def pool_by_itself(
+    observation: Observation, series: Series, window: tuple[int, int]
+) -> tuple[str, str] | None:
+    """The pool that limits where there is no queue, as a semaphore of tasks may, with the sentence.
+
+    Its users say for how long each of them waits for an object; where they do so for most of the time, and
+    all objects are out, there are too few of these, or they are held for too long.
+    """
+    waited = stage_times(observation, np.array(window, np.int64), "blocked_ns")
+    found: tuple[float, str, str] | None = None
+    for row, queue in enumerate(series.queues):
+        taken = int(series.out[row, -1] - series.out[row, 0])
+        if not is_pool(queue) or taken < _FEWEST or queue.drain not in waited:
+            continue
+        seconds = max(series.seconds, 1e-12)
+        empty = float(series.weights[series.low[row] == 0].sum() / seconds)
+        waits = float(waited[queue.drain].sum()) * 1e9 / max(1, window[1] - window[0])
+        if empty >= LOADED and waits >= _WAITERS and (found is None or waits > found[0]):
+            facts = {"pool": queue.name, "empty": empty, "stage": queue.drain, "waits": waits}
+            found = waits, queue.name, said(QueueEvidence.POOL_ALONE, **facts)
+    return found[1:] if found is not None else None
 
 
 def pool_that_limits(

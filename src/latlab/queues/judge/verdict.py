@@ -33,7 +33,7 @@ from latlab.queues.judge.measures.queues import queue_results
 from latlab.queues.judge.measures.series import Series, expand, steady_window
 from latlab.queues.judge.measures.stages import StageView
 from latlab.queues.judge.measures.types import rank_types, type_of_alike
-from latlab.queues.judge.pools import pool_that_limits
+from latlab.queues.judge.pools import pool_by_itself, pool_that_limits
 from latlab.queues.judge.ranking import LOADED, Ranking, rank
 from latlab.queues.judge.sentences import (
     around,
@@ -193,6 +193,9 @@ def _line(
     stages = tuple(_stage_result(measured, i, series, queues) for i in range(len(measured.views)))
     moved = sum(queue.total_out for queue in queues)
     if not measured.views:
+        alone = pool_by_itself(observation, series, window)
+        if alone is not None:
+            return _Judged(alone[0], Verdict.POOL, 1.0, [alone[1]], (), queues, stages)
         return _Judged(None, Verdict.UNKNOWN, 0.0, [said(QueueEvidence.NO_DRAIN)], (), queues, stages)
     stopped = stopped_stage(observation, series, measured.views)
     if stopped is not None:

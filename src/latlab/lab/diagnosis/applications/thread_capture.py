@@ -19,6 +19,7 @@ from latlab.lab.diagnosis.applications.queue_recording import (
     program_of,
     publishes,
 )
+from latlab.model.queues.analysis import Verdict
 from latlab.model.queues.observation import Observation
 from latlab.model.requests import Requests
 from latlab.model.schedule import Schedule
@@ -184,10 +185,17 @@ def _analysed(
     if watch.missed:
         found = replace(found, limit=_too_short(found.limit, schedule.seconds))
     status, seconds = schedule.exit_code, schedule.seconds
-    if queues is None:
+    if queues is None or _only_pools(queues):
         return Observed(None, found, schedule, status, seconds, judged_s=time.monotonic() - began)
     judged_s = queues.judged_s + time.monotonic() - began
     return Observed(queues.watched, found, schedule, status, seconds, queues.distrust, judged_s=judged_s)
+
+
+def _only_pools(queues: QueueRun) -> bool:
+    """Whether it published nothing but locks and semaphores, and hardly waits for one: threads tell more."""
+    seen = queues.watched
+    sides = ((queue.source, queue.drain) for queue in seen.observation.queues)
+    return seen.diagnosis.verdict is not Verdict.POOL and all(source == drain for source, drain in sides)
 
 
 def _labels(observation: Observation) -> dict[int, str]:

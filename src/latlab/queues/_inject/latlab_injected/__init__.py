@@ -13,6 +13,7 @@ __all__ = ["install"]
 #: Modules whose classes are changed once they are loaded, and never loaded for that.
 _PATCHES = {
     "queue": ("threads", "patch_queue"),
+    "asyncio.locks": ("tasks", "patch_locks"),
     "asyncio.queues": ("tasks", "patch_queues"),
     "multiprocessing.queues": ("processes", "patch_queues"),
     "multiprocessing.pool": ("processes", "patch_pool"),

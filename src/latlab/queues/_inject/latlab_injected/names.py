@@ -20,7 +20,7 @@ __all__ = ["Stages", "queue_name"]
 
 _OURS = ("queue", "asyncio", "multiprocessing", "concurrent", "threading", __name__.partition(".")[0])
 _ASSIGNED = re.compile(r"^\s*(?:self\.|cls\.)?([A-Za-z_][\w.]*)\s*(?::[^=]+)?=(?!=)")
-_KEYWORD = re.compile(r"([A-Za-z_]\w*)\s*=\s*[\w.]*(?:Queue|Pool|Executor)\w*\s*\(")
+_KEYWORD = re.compile(r"([A-Za-z_]\w*)\s*=\s*[\w.]*(?:Queue|Pool|Executor|Semaphore|Lock)\w*\s*\(")
 _BEFORE = re.compile(r"(?:self\.|cls\.)?([A-Za-z_][\w.]*)\s*(?::[^=;]+)?=\s*$")
 _TARGETS = re.compile(r"^\s*\(?((?:[A-Za-z_][\w.]*\s*,\s*)+[A-Za-z_][\w.]*)\)?\s*=(?!=)\s*\(?")
 _KEY = re.compile(r"""["']([\w .-]+)["']\s*\]?\s*[:=]""")
