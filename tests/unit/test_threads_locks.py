@@ -404,3 +404,30 @@ def test_processes_that_hand_a_system_v_semaphore_round_wait_for_a_lock() -> Non
     limit = found_in(made).limit
     assert (limit.kind, limit.name) == (LimitKind.LOCK, "System V semaphore 32769 in drill")
     assert "the System V semaphore 32769, waited for in drill" in limit.sentence
+
+
+def in_shared_memory(*words: int) -> Made:
+    """Processes that hold one lock by turns all the time, each with the word at an address of its own."""
+    made = Made()
+    clerks = [made.thread("clerk", pid=100 * (1 + one)) for one in range(len(words))]
+    for i in range(100):
+        for one, word in enumerate(words):
+            if one == i % len(words):
+                made.run(clerks[one], 10 * i, 10 * i + 10)
+            elif one == (i + 1) % len(words):
+                stack = made.stack(clerks[one], "__lll_lock_wait", "pthread_mutex_lock", "post", running=False)
+                begin = 10 * max(0, i - len(words) + 2)
+                made.wait(clerks[one], begin, 10 * i + 10, clerks[i % len(words)], item=word, sample=stack)
+    return made
+
+
+@pytest.mark.parametrize("words", [(0x7010, 0x9010), (0x7010, 0x9010, 0xF010), (0x7010, 0x7010)])
+def test_a_lock_in_shared_memory_may_lie_elsewhere_in_each_process(words: tuple[int, ...]) -> None:
+    found = found_in(in_shared_memory(*words))
+    assert found.limit.kind is LimitKind.LOCK
+    (lock,) = found.locks
+    assert lock.waits > 90
+
+
+def test_words_at_other_places_of_their_pages_are_two() -> None:
+    assert len(found_in(in_shared_memory(0x7010, 0x9020)).locks) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Any, NamedTuple
@@ -43,6 +44,9 @@ MONITORS = 1 << 60
 LOCKABLE = frozenset((int(Wait.FUTEX), int(Wait.FILE_LOCK), int(Wait.SEMAPHORE)))
 
 
+_PAGE = 4096  # memory is shared by whole pages
+_FEWEST_WAKES = 5  # that tell which word of a process is another one's
+_MOST_WAKES = 2000  # that are looked at
 _ROUNDS = 30  # that must be seen
 _IN_TIME = 0.9  # of the rounds, that have a sleep: who is too late for most of them is not paced
 _UNEVEN_NS = 50_000  # by what the work must differ: a timer of Linux is late by as much
@@ -113,21 +117,21 @@ def tracks_of(schedule: Schedule) -> list[Track]:
     """One track a thread, by its index.
 
     The object of a wait for a futex is its word: the address, made different in every process, but where a
-    thread of another one has ended such a wait, as for words in shared memory.
+    thread of another one has ended such a wait, as for words in shared memory, wherever these lie in each.
     """
     tracks = []
     pids = np.array([thread.pid for thread in schedule.threads], np.int64)
     number = np.unique(pids, return_inverse=True)[1].astype(np.int64)
     if len(number):
         number = np.where(number == number[0], 0, number + 1)
-    shared = _shared_words(schedule, pids)
+    one = _shared_words(schedule, pids, number)
     for thread in range(len(schedule.threads)):
         rows = schedule.of_thread(thread)
         rows = rows[rows["end"] > rows["begin"]]
         objects = rows["object"].astype(np.int64, copy=True)
         futex = (rows["wait"] == Wait.FUTEX) & (objects > 0)
-        words = objects[futex] & _WORDS
-        objects[futex] = np.where(np.isin(words, shared), words, words | number[thread] << _PROCESS)
+        words = objects[futex] & _WORDS | number[thread] << _PROCESS
+        objects[futex] = [one.get(word, word) for word in words.tolist()] if one else words
         filed = (rows["wait"] == Wait.FILE_LOCK) & (objects >= 0)
         objects[filed] |= _FILES
         objects[(rows["wait"] == Wait.SEMAPHORE) & (objects >= 0)] |= _SETS
@@ -189,11 +193,56 @@ def _rounds(track: Track) -> _Spread | None:
     return _Spread(*(float(np.subtract(*np.percentile(one[one_sleep], (90, 10)))) for one in parts))
 
 
-def _shared_words(schedule: Schedule, pids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _shared_words(
+    schedule: Schedule, pids: np.ndarray[Any, Any], number: np.ndarray[Any, Any]
+) -> dict[int, int]:
+    """Words of shared memory: of a process's word the one that stands for it in all of them.
+
+    A thread of another process has ended such a wait. The word may lie elsewhere in each process, but at the
+    same place of a page. Of several that one is it for which the other thread waited last: it had the lock.
+    """
     rows = schedule.intervals
-    rows = rows[(rows["wait"] == Wait.FUTEX) & (rows["object"] > 0) & (rows["waker"] >= 0)]
-    across = pids[rows["thread"]] != pids[rows["waker"]] if rows.size else np.zeros(0, bool)
-    return np.unique(rows["object"][across].astype(np.int64) & _WORDS)
+    rows = rows[(rows["wait"] == Wait.FUTEX) & (rows["object"] > 0)]
+    ended = rows[rows["waker"] >= 0]
+    across = ended[pids[ended["thread"]] != pids[ended["waker"]]]
+    if not across.size:
+        return {}
+    words = rows["object"].astype(np.int64) & _WORDS
+    keys = words | number[rows["thread"]] << _PROCESS
+    known = set(keys.tolist())
+    first: dict[int, int] = {}
+
+    def root(word: int) -> int:
+        while first.setdefault(word, word) != word:
+            word = first[word]
+        return word
+
+    def join(word: int, other: int) -> None:
+        low, high = sorted((root(word), root(other)))
+        first[high] = low
+
+    shared = across["object"].astype(np.int64) & _WORDS
+    for word in np.unique(shared).tolist():
+        same = [word | one << _PROCESS for one in set(number.tolist())]
+        for other in same:
+            if other in known:
+                join(same[0], other)
+    mine = shared | number[across["thread"]] << _PROCESS
+    theirs = number[across["waker"]] << _PROCESS
+    for word, process in set(zip(mine.tolist(), theirs.tolist(), strict=True)):
+        if (address_of(word) | process) in known:
+            continue
+        wakes = across[(mine == word) & (theirs == process)][:_MOST_WAKES]
+        votes: Counter[int] = Counter()
+        for waker in np.unique(wakes["waker"]).tolist():
+            waited = (rows["thread"] == waker) & (words % _PAGE == address_of(word) % _PAGE)
+            times, which = rows["end"][waited], keys[waited]
+            at = np.searchsorted(times, wakes["end"][wakes["waker"] == waker]) - 1
+            votes.update(which[at[at >= 0]].tolist())
+        best, most = votes.most_common(1)[0] if votes else (-1, 0)
+        if most >= _FEWEST_WAKES and most >= _IN_TIME * votes.total():
+            join(word, best)
+    return {word: root(word) for word in list(first)}
 
 
 def _joined(track: Track) -> Track:
