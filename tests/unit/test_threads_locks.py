@@ -415,7 +415,9 @@ def in_shared_memory(*words: int) -> Made:
             if one == i % len(words):
                 made.run(clerks[one], 10 * i, 10 * i + 10)
             elif one == (i + 1) % len(words):
-                stack = made.stack(clerks[one], "__lll_lock_wait", "pthread_mutex_lock", "post", running=False)
+                stack = made.stack(
+                    clerks[one], "__lll_lock_wait", "pthread_mutex_lock", "post", running=False
+                )
                 begin = 10 * max(0, i - len(words) + 2)
                 made.wait(clerks[one], begin, 10 * i + 10, clerks[i % len(words)], item=word, sample=stack)
     return made
@@ -431,3 +433,50 @@ def test_a_lock_in_shared_memory_may_lie_elsewhere_in_each_process(words: tuple[
 
 def test_words_at_other_places_of_their_pages_are_two() -> None:
     assert len(found_in(in_shared_memory(0x7010, 0x9020)).locks) == 2
+
+
+@pytest.mark.parametrize("hogs", [1, 2, 3])
+def test_threads_that_compute_beside_and_nobody_waits_for_hide_no_lock(hogs: int) -> None:
+    made = contended(sample=True)
+    for number in range(hogs):
+        made.run(made.thread(f"miner {'abc'[number]}"), 0, 1000)
+    found = found_in(made)
+    assert (found.limit.kind, found.limit.name.split(" ")[0]) == (LimitKind.LOCK, "lock")
+
+
+def test_a_thread_that_computes_is_not_beside_two_that_hardly_work() -> None:
+    made = Made()
+    made.thread("app")
+    made.run(made.thread("compute"), 0, 1000)
+    logger, writer = made.thread("logger"), made.thread("writer")
+    for at in range(0, 1000, 100):
+        made.run(logger, at, at + 1)
+        made.wait(logger, at + 1, at + 100, writer)
+        made.wait(writer, at, at + 99, logger)
+        made.run(writer, at + 99, at + 100)
+    assert named_in(made)[1] not in ("logger", "writer")
+
+
+def by_one_word(*order: int, sample: str = "") -> Made:
+    """Three roles that go on by turns in this order, each for 10 ms; the others wait for one word."""
+    made = Made()
+    made.thread("app")
+    threads = [made.thread(name) for name in ("producer", "consumer", "janitor")]
+    turns = [order[i % len(order)] for i in range(100)]
+    since = [0, 0, 0]
+    for i, one in enumerate(turns):
+        made.run(threads[one], 10 * i, 10 * i + 10)
+        after = turns[i + 1] if i < 99 else (one + 1) % 3
+        stack = made.stack(threads[after], "syscall", sample, running=False) if sample else -1
+        made.wait(threads[after], since[after], 10 * i + 10, threads[one], item=0x7000, sample=stack)
+        since[one] = 10 * i + 10
+    return made
+
+
+def test_a_word_that_three_roles_hold_in_any_order_is_a_lock() -> None:
+    found = found_in(by_one_word(0, 1, 2, 0, 2, 1, 0, 1, 0, 2, 1, 2, sample="take"))
+    assert (found.limit.kind, found.limit.name) == (LimitKind.LOCK, "lock 0x7000 in take")
+
+
+def test_a_word_by_which_three_roles_hand_a_turn_round_is_none() -> None:
+    assert found_in(by_one_word(0, 1, 2, sample="take")).limit.kind is not LimitKind.LOCK

@@ -22,7 +22,7 @@ from latlab.threads._code import (
     spinning,
     waiting_places,
 )
-from latlab.threads._edges import edges_of, roles_of, slices_of, times_of
+from latlab.threads._edges import beside, edges_of, roles_of, slices_of, times_of
 from latlab.threads._limits import instance_of, late_of
 from latlab.threads._locks import Word, join_monitors, words_of
 from latlab.threads._roles import (
@@ -99,7 +99,10 @@ def analyse(
     strangers = frozenset(i for i, thread in enumerate(schedule.threads) if thread.pid not in mine)
     for word in words.values():  # of Go's threads, which park on them
         word.lock &= not any(role_of[one] in of_go.values() for one in word.waiters)
-    blame = blame_of(schedule, tracks, groups, spins | strangers | watch, words)
+    # Who spins may wait for a thread of which no wake-up tells.
+    looks = spins or any(track.spun for track in tracks)
+    aside = frozenset() if looks else beside(schedule, groups, role_of, times, first) - of_runtime
+    blame = blame_of(schedule, tracks, groups, spins | strangers | watch | aside, words)
     names = tuple(_thread_name(schedule, groups, role_of, i) for i in range(len(schedule.threads)))
     edges = edges_of(groups, times, schedule.seconds)
     slices = slices_of(schedule, tracks, times)

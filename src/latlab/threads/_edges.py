@@ -13,7 +13,7 @@ from latlab.threads._locks import Word
 from latlab.threads._roles import Group
 from latlab.threads._tracks import LOCKABLE, Track
 
-__all__ = ["Times", "edges_of", "roles_of", "slices_of", "times_of"]
+__all__ = ["Times", "beside", "edges_of", "roles_of", "slices_of", "times_of"]
 
 _KINDS: dict[int, str] = {
     Wait.FUTEX: "futex",
@@ -55,6 +55,10 @@ _OWN = frozenset((Wait.DISK, Wait.SYNC, Wait.FAULT, Wait.THROTTLED, Wait.IO_URIN
 _TALKS = frozenset(("poll", "socket", "pipe", "eventfd"))
 _BINS = 240
 _MOST_SLICES = 40
+_ALWAYS = 0.9  # of its life, a thread that computes and waits for nobody
+_AS_MUCH = 0.5  # of what it runs, at least, others run that work together
+_TOGETHER = 0.1  # of the observed time, that these wait for each other
+_TO_THE_END = 0.95  # of its life: who is joined then has kept nobody waiting for itself alone
 
 
 @dataclass(slots=True)
@@ -163,6 +167,41 @@ class _Idle:
             ]
             self._woke = times, apart
         return self._woke
+
+
+def beside(
+    schedule: Schedule, groups: Sequence[Group], role_of: Mapping[int, int], times: Sequence[Times], root: int
+) -> frozenset[int]:
+    """Threads that compute by themselves beside others that work together: these others' limit is asked for.
+
+    They wait for nobody, and nobody waits for them, but for who joins them when the others end as well. What
+    the first thread of the program computes is its own work.
+
+    Args:
+        root: its process.
+    """
+    window = schedule.seconds * 1e9
+    waited: dict[int, int] = defaultdict(int)  # role -> waits of other roles that it ended
+    for thread, one in enumerate(times):
+        for (role, _), (number, _) in one.ended.items():
+            waited[role] += number if role != role_of[thread] else 0
+    alone: set[int] = set()
+    for index, group in enumerate(groups):
+        members = [times[thread] for thread in group.threads]
+        first = any(schedule.threads[thread].tid == root for thread in group.threads)
+        computes = all(one.running + one.runnable >= _ALWAYS * one.life and not one.ended for one in members)
+        whole = all(one.life >= _ALWAYS * window for one in members)
+        if computes and whole and not first and waited[index] <= len(members):
+            alone.update(group.threads)
+    rest = [(thread, one) for thread, one in enumerate(times) if thread not in alone]
+    ran = sum(one.used for _, one in rest)
+    joined = [one for thread, one in rest if schedule.threads[thread].tid != root]
+    together = sum(time for one in joined for _, time in one.ended.values())
+    ends = max((schedule.threads[thread].ended_ns for thread, one in rest if one in joined), default=0)
+    last = max((schedule.threads[thread].ended_ns for thread in alone), default=0) - schedule.began_ns
+    enough = ran >= _AS_MUCH * max((times[thread].running for thread in alone), default=0)
+    until_end = ends - schedule.began_ns >= _TO_THE_END * last
+    return frozenset(alone) if enough and until_end and together >= _TOGETHER * window else frozenset()
 
 
 def busy_of(one: Times) -> float:

@@ -44,6 +44,7 @@ _TOGETHER_NS = 30_000
 _HARDLY = 0.1  # of what who waits longest does
 _AT_ONCE = 0.2  # of the waits end with another one, by the same thread
 _SYMMETRY = 0.5
+_OFTEN = 0.15  # of the waits of a thread that one of several ends
 _ONE = 0.9  # of the waits of a thread that one other ends: nearly all
 _ALL_WAIT = 0.5  # of the time: a word for which all wait together for longer is held by none of them
 
@@ -73,6 +74,7 @@ class Word:
     broadcast: int = 0  # waits that end with another one, by the same thread
     let_go: int = 0  # of these, by a thread that hardly waits: as at a barrier, where the last one comes late
     waits_in: Counter[str] = field(default_factory=Counter)
+    bare: Counter[str] = field(default_factory=Counter)  # functions that wait by the system call itself
     lock: bool = False
     sure: bool = False
     interpreter: bool = False
@@ -275,6 +277,9 @@ def _count_stack(schedule: Schedule, sample: int, word: Word) -> None:
         word.waits_in[f"{kind}{_IN}{outer}" if outer else kind] += 1
     elif kind == "condition":
         word.waits_in["condition"] += 1
+    else:
+        outer = (plain(one.function) for one in frames if is_own(one))
+        word.bare[next((name for name in outer if name and not name.startswith(_CALLS)), "")] += 1
 
 
 def _of_interpreter(frame: Frame) -> bool:
@@ -298,6 +303,21 @@ def _passed_round(word: Word) -> bool:
             return False
         wakers.append(waker)
     return len(set(wakers)) == len(wakers)
+
+
+def _by_all(word: Word) -> bool:
+    """Whether each of three or more that wait is let go by several others: they hold it by turns.
+
+    Who makes for another one, or hands a turn on, lets go the same one each time.
+    """
+    if len(word.waiters) < 3:
+        return False
+    for one in word.waiters:
+        for side in (0, 1):
+            others = [number for pair, number in word.pairs.items() if pair[side] == one]
+            if sum(number >= _OFTEN * sum(others) for number in others) < 2:
+                return False
+    return True
 
 
 def _judge(word: Word, window: int) -> None:
@@ -330,8 +350,10 @@ def _judge(word: Word, window: int) -> None:
         word.waits >= _LEAST_WAITS
         and len(word.waiters) >= 2
         and word.mutual_ns > _SYMMETRY * word.wait_ns
-        and word.alike_ns > _SYMMETRY * word.mutual_ns
+        and (word.alike_ns > _SYMMETRY * word.mutual_ns or _by_all(word))
         and word.broadcast < _AT_ONCE * word.waits
         # Of those that take a lock one holds it, and so doesn't wait: where all do, they wait for a signal.
         and word.wait_ns < (len(word.waiters) - _ALL_WAIT) * window
     )
+    if word.lock:
+        word.waits_in.update({f"lock{_IN}{name}": number for name, number in word.bare.items() if name})
