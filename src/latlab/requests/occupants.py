@@ -44,7 +44,8 @@ class Occupants:
         if self._schedule.quota and _long(row) and (self._stopped >= _SOMETIMES or idle):
             # A thread that a quota stops stays runnable, whoever has the CPU meanwhile, or nobody.
             certain = self._stopped >= _MOSTLY or idle
-            return said(Occupant.QUOTA, quota=self._schedule.quota) if certain else ""
+            which = Occupant.QUOTA if certain else Occupant.QUOTA_OR_OTHERS
+            return said(which, quota=self._schedule.quota)
         best = max(had, key=lambda name: had[name], default="")
         if best and had[best] > half:
             return _had_by(best) if best != _OBSERVER else OBSERVED

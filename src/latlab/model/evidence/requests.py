@@ -14,6 +14,7 @@ class Occupant(Kind):
     OBSERVER = "latlab had the CPU"
     NOBODY = "no thread had the CPU"
     QUOTA = "CPU quota of {quota}"
+    QUOTA_OR_OTHERS = "a CPU quota of {quota} stopped it, or others had the CPU"
 
 
 class TailPlace(Kind):
