@@ -121,6 +121,33 @@ def test_where_a_lock_limits_no_function_is_asked() -> None:
     assert "function" not in [one.kind for one in scenarios_of(schedule(), found)]
 
 
+def test_a_function_that_its_role_is_named_after_is_the_role() -> None:
+    named = findings(code=(Code("worker", "app.c", 3, 0.6),))
+
+    assert [one.kind for one in scenarios_of(schedule(), named)] == ["role"]
+
+
+def test_where_a_role_waits_in_a_loop_nothing_is_forecast() -> None:
+    made, why = by_schedule(schedule(), findings(blocked={"spinning": 0.3}), lambda line: None)
+
+    assert made == ()
+    assert "worker waits in a loop for 30" in why
+
+
+def test_of_a_program_that_sleeps_and_then_ends_the_time_is_no_measure() -> None:
+    given = schedule()
+    rows = given.intervals.copy()
+    rows["wait"][0], rows["source"][0], rows["waker"][0] = Wait.TIMER, Source.TIMER, -1
+    sleeps = replace(given, intervals=rows)
+
+    made, why = by_schedule(sleeps, findings(), lambda line: None)
+    assert made == ()
+    assert "ends 100 ms after it began to sleep" in why
+    rows["thread"][2] = 0  # nobody works meanwhile
+    asked = by_schedule(replace(sleeps, intervals=rows), findings(), lambda line: None)
+    assert "began to sleep" not in asked[1]
+
+
 def test_the_sleeps_of_a_role_that_mostly_sleeps_are_asked() -> None:
     asleep = findings(running=0.05, blocked={"timer": 0.9})
 

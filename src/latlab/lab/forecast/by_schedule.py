@@ -28,6 +28,11 @@ _WORTH = 0.03  # of the time of the observation: a part that takes less is not a
 _MOST_ROLES = 2
 _OF_THREADS = (LimitKind.THREAD, LimitKind.PROCESS)
 _MOST_PROGRESS = 0.6  # of it waited for what limits: without that the program would end earlier
+_SPINNING = "spinning"
+_SPUN = 0.05  # of the time of a role
+_OWN_SLEEP = 0.5  # of the time, in one sleep of the thread with which the program ends …
+_MEANWHILE = 0.05  # … while others ran for so much of it
+_NEXT_TO_NOTHING = 0.01  # of the time, without the part
 _MOST_FUNCTION = 0.95  # of its role: who is nearly all of it is told as the role
 
 
@@ -48,6 +53,11 @@ def by_schedule(
         return (), said(ThreadReason.TOO_SHORT, ns=schedule.seconds * 1e9)
     if found.apart:
         return (), said(Withheld.APART)
+    spun = max(found.roles, key=lambda one: one.blocked.get(_SPINNING, 0.0), default=None)
+    if spun is not None and not spun.spins and (part := spun.blocked.get(_SPINNING, 0.0)) > _SPUN:
+        return (), said(Withheld.SPINS, name=spun.name, part=part)
+    if (slept := _ends_by_itself(schedule)) > 0:
+        return (), said(Withheld.OWN_END, ns=slept)
     asked = scenarios_of(schedule, found)
     if not asked:
         return (), said(Withheld.NOTHING_TO_ASK)
@@ -131,9 +141,34 @@ def _hottest(role: Role) -> list[Scenario]:
     code = role.code[0] if role.code and not role.asleep else None
     if code is None or not code.function or not _WORTH < code.share < _MOST_FUNCTION:
         return []
+    if code.function in (role.name, role.entry):
+        return []  # what else it does, it calls
     return [
         Scenario("function", f"{code.function} in {role.name}", role.threads, function=code.function),
     ]
+
+
+def _ends_by_itself(schedule: Schedule) -> int:
+    """The sleep of a main thread that lets others work for a while, and then ends the program; 0 without one.
+
+    How long such a program takes says nothing of how much it does.
+    """
+    main = next((at for at, one in enumerate(schedule.threads) if one.tid == one.pid and not one.peer), -1)
+    rows = schedule.of_thread(main) if main >= 0 else schedule.intervals[:0]
+    sleeps = rows[(rows["state"] == State.BLOCKED) & (rows["wait"] == Wait.TIMER)]
+    if not sleeps.size:
+        return 0
+    longest = sleeps[np.argmax(sleeps["end"] - sleeps["begin"])]
+    begin, end = int(longest["begin"]), int(longest["end"])
+    if schedule.exit_code is None or end - begin < _OWN_SLEEP * (schedule.ended_ns - schedule.began_ns):
+        return 0
+    ran = schedule.intervals[
+        (schedule.intervals["state"] == State.RUNNING) & (schedule.intervals["thread"] != main)
+    ]
+    own = [at for at, one in enumerate(schedule.threads) if not one.peer]
+    ran = ran[np.isin(ran["thread"], own)]
+    inside = np.minimum(ran["end"], end) - np.maximum(ran["begin"], begin)
+    return end - begin if int(np.maximum(inside, 0).sum()) >= _MEANWHILE * (end - begin) else 0
 
 
 def _disk_ns(schedule: Schedule) -> float:
@@ -178,6 +213,8 @@ def _sentence(one: ScheduleForecast, base: Simulated, takes_over: str | None) ->
         gain = {"faster_ns": least, "base_ns": own, "saved": max(0.0, 1.0 - least / own)}
         return said(ForecastSaid.PART_OPEN, part=name, faster=one.points[-1].speedup, **gain)
     gain = {"without_ns": least, "base_ns": own, "saved": max(0.0, 1.0 - least / own)}
+    if one.kind == "total" and least < _NEXT_TO_NOTHING * own:
+        return said(ForecastSaid.PART_ALL, part=name)
     if one.kind == "total":
         return said(ForecastSaid.PART_PAYS, part=name, **gain)
     alone = takes_over is None or takes_over == name

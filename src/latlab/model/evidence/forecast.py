@@ -47,6 +47,7 @@ class ForecastSaid(Kind):
         "Making {part} faster pays off all the way: without it the program takes {without_ns:duration} in "
         "place of {base_ns:duration}, {saved:share} less"
     )
+    PART_ALL = "Making {part} faster pays off all the way: next to nothing else takes time"
     PART_PAYS_UP_TO = (
         "Making {part} faster pays off up to {knee:share0} faster{then}: without it the program takes "
         "{without_ns:duration} in place of {base_ns:duration}, {saved:share} less"
@@ -126,6 +127,14 @@ class Withheld(Kind):
         "{name} limits, and in the simulation no faster part helps: how long it is held was not seen"
     )
     NOT_ASKED = "{name}, which limits, is not simulated: its threads are of another program, or share others"
+    SPINS = (
+        "{name} waits in a loop for {part:share} of the time, which the simulation takes for work that "
+        "it has to do"
+    )
+    OWN_END = (
+        "the program ends {ns:duration} after it began to sleep, however much its threads have done by then: "
+        "count what they do, before and after the change"
+    )
     APART = "its parts do not wait for each other, so that no one of them sets its time"
     NOISE = (
         "the forecast for {stage} is {fate}: the machine takes {floor:share} of time by itself; quiet it "
