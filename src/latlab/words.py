@@ -28,6 +28,7 @@ __all__ = [
     "share",
     "share_of",
     "size",
+    "sureness",
     "table",
     "unit_of",
     "wants_style",
@@ -102,6 +103,11 @@ def share(value: float | None, *, digits: int = 1, signed: bool = False) -> str:
     return "–" if value is None or value != value else f"{100 * value:{sign}.{digits}f} %"
 
 
+def sureness(confidence: float) -> str:
+    """A confidence: of so many resamples that gave one name each time it is only known that it is more."""
+    return f"{'at least ' if _CAPPED <= confidence < 1 else ''}{share(confidence, digits=0)}"
+
+
 def relative(value: float | None, *, signed: bool = False) -> str:
     """A relative difference as per cent, in three digits: 0.5117 is "51.2 %", `signed` "+51.2 %"; "–" for
     None or NaN."""
@@ -127,6 +133,7 @@ def plural(number: int, one: str, many: str = "") -> str:
     return f"{count(number)} {one if number == 1 else many or one + 's'}"
 
 
+_CAPPED = 0.99  # what 400 resamples without an exception tell (3 / n, the "rule of three")
 _LIMITS = {"cpu": "the CPUs", "scheduler": "the scheduler", "burst": "bursts"}
 
 

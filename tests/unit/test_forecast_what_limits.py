@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from latlab.lab.forecast.what_limits import most_named, with_limits
@@ -55,3 +57,11 @@ def test_only_runs_of_the_demonstrations_pipeline_name_verdicts() -> None:
     ]
 
     assert rows == ["the CPUs", "cpu"]
+
+
+def test_a_bound_is_told_as_one_of_times_as_of_rates() -> None:
+    bound = ForecastPoint(0.2, 0.2, 0, rate_hz=Interval(100.0, 100.0, None), p99_ns=Interval(2e6, 2e6, None))
+    found = replace(forecast("open", None, None), points=(bound,))
+    columns, rows = forecast_rows(found)
+    cells = {name: rows[1][1 + at] for at, name in enumerate(columns)}
+    assert (cells["events/s"], cells["p99"]) == ("≥ 100", "≥ 2.00 ms")

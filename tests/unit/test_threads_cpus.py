@@ -124,6 +124,20 @@ def test_a_lack_of_cpus_that_nobody_was_seen_to_cause_has_no_name() -> None:
     assert "who had them was not seen" in limit.sentence
 
 
+def test_the_neighbour_is_who_had_the_cpu_that_the_program_may_use() -> None:
+    """Somebody else has all of another CPU, which an affinity keeps it from."""
+    made = Made()
+    worker = made.thread("app")
+    made.without_cpu(worker, 5)
+    made.rows = [(*row[:4], 0 if row[1] == State.RUNNING else -1, *row[5:]) for row in made.rows]
+    made.foreign += [(0, (at + 5) * MS, (at + 10) * MS, 9) for at in range(0, 1000, 10)]
+    made.foreign += [(1, 0, 1000 * MS, 8)]
+    seen = replace(made.schedule(), foreign_names={9: "near", 8: "far"})
+    limit = analyse(seen).limit
+    assert (limit.kind, limit.name) == (LimitKind.CPU, "CPUs (neighbour near)")
+    assert not any("far" in line for line in limit.evidence)
+
+
 def test_a_quota_is_told_from_a_neighbour() -> None:
     made = Made()
     made.turns(made.thread("app"), 30, period=100, on=Wait.THROTTLED, source=Source.TIMER)

@@ -121,3 +121,7 @@ def test_shares_and_sizes_are_read_back() -> None:
     assert [text.count_of(one) for one in ("64", "1k", "1.5M", "64MiB")] == [64, 1000, 1_500_000, 64 << 20]
     assert [text.size(one) for one in (512, 1536, 64 << 20, None)] == ["512 B", "1.5 KiB", "64 MiB", "–"]
     assert text.share(0.021, signed=True) == "+2.1 %"
+
+
+def test_a_confidence_that_resamples_cap_is_a_bound() -> None:
+    assert [text.sureness(one) for one in (0.5, 0.9925, 1.0)] == ["50 %", "at least 99 %", "100 %"]

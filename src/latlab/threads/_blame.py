@@ -18,7 +18,7 @@ from latlab.threads._path import PIECE, Piece, walk
 from latlab.threads._roles import Group
 from latlab.threads._tracks import Track
 
-__all__ = ["BLOCKS", "Blame", "Cause", "blame_of", "lines_of"]
+__all__ = ["BLOCKS", "Blame", "Cause", "blame_of", "lines_of", "used_cpus"]
 
 Array = np.ndarray[Any, Any]
 
@@ -30,6 +30,7 @@ _OPEN_TAIL = 0.9  # of the window: a thread whose last wait is longer took no pa
 _WHOLE_RUN = 0.8  # of the window: one wait that is as long is for the end of it
 _DYING_NS = 5_000_000  # from a signal of another process to the end of a thread
 _LAST_PIECES = 16
+_RAN_THERE = 0.01  # of the time: less is a thread that was just begun, and put elsewhere
 _VISITED = 0.02  # of a role's progress, that another one's doing made up
 
 
@@ -89,8 +90,8 @@ class Blame:
         locks: futex -> array (block,): progress that waited for its holder.
         lock_run: the same, of it what the holder ran or waited for by itself.
         pieces: (start thread, weight, its pieces).
-        foreign: share of the runnable progress's time on CPUs that went to strangers.
-        stranger: tid -> share of all CPUs' time in the runnable progress.
+        foreign: share of the runnable progress's time on the CPUs that it uses that went to strangers.
+        stranger: tid -> share of these CPUs' time in the runnable progress.
         idle: share of the runnable progress's time in which a woken thread waited for an idle CPU.
         weight: of each thread that was started from.
         outside: (wait, object) -> weighted time of NETWORK and OUTSIDE.
@@ -376,12 +377,25 @@ def _part(track: Track, begin: int, end: int) -> float:
     return _LEAST_WEIGHT + float(time[counts].sum()) / max(1, end - begin)
 
 
+def used_cpus(schedule: Schedule) -> list[int]:
+    """Those on which the program's threads ran; a moment, as of one that was just begun, is none."""
+    rows = schedule.intervals
+    rows = rows[(rows["state"] == State.RUNNING) & (rows["cpu"] >= 0)]
+    ran = np.bincount(rows["cpu"], weights=rows["end"] - rows["begin"]) / 1e9 / schedule.seconds
+    return [int(one) for one in np.flatnonzero(ran > _RAN_THERE)]
+
+
 def _who_had_the_cpus(
     schedule: Schedule, runnable: Sequence[tuple[float, Array]]
 ) -> tuple[float, dict[int, float]]:
-    """While progress waited for a CPU: the share of the CPUs' time that strangers had, and which."""
-    cpus = max(1, len(schedule.cpus))
-    foreign = schedule.foreign
+    """While progress waited for a CPU: the share of the CPUs' time that strangers had, and which.
+
+    Of those CPUs that its threads use: who has another one, which an affinity keeps them from, takes
+    nothing from them.
+    """
+    used = used_cpus(schedule) or list(schedule.cpus)
+    cpus = max(1, len(used))
+    foreign = schedule.foreign[np.isin(schedule.foreign["cpu"], used)]
     total = sum(weight * float((rows["end"] - rows["begin"]).sum()) for weight, rows in runnable)
     if total <= 0 or not foreign.size:
         return 0.0, {}

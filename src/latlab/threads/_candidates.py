@@ -14,7 +14,7 @@ import numpy as np
 
 from latlab.model.schedule import Schedule, State
 from latlab.model.threads import LimitKind, Role
-from latlab.threads._blame import Blame, Cause
+from latlab.threads._blame import Blame, Cause, used_cpus
 from latlab.threads._code import in_sync
 from latlab.threads._edges import Times
 from latlab.threads._locks import Word
@@ -45,7 +45,7 @@ _CPU_OWN = 0.2  # the same, where the program itself has used them all
 _FULL = 0.9
 _CROWD = 1.15  # of the CPUs, that the program's threads want together where they compete with each other
 _CROWDED = 1.4  # the same, where more CPUs would clearly help: by 29 % at most
-_RAN_THERE = 0.01  # of the time: less is a thread that was just begun, and put elsewhere
+_RAN_THERE = 0.01  # of the time: less is a thread that was just begun
 _MOVES = 0.3  # of a role's time at work, that it waits for the disk: then moving data is the disk's time, too
 _THROTTLED = 0.4  # of the runnable progress: then the quota is why it had no CPU
 _SLEPT = 0.05  # of the progress of one that is paced: who works for longer hasn't much to spare
@@ -127,7 +127,8 @@ def candidates_of(facts: Facts) -> list[Candidate]:
     if held_back:
         found.append(Candidate(LimitKind.CPU, "CPU quota", run + runnable))
     elif starved:
-        name = _stranger(facts) if blame.foreign > 0.5 * own or blame.foreign > 0.3 else ""
+        here = own * cpus / _supply(facts.schedule)
+        name = _stranger(facts) if blame.foreign > 0.5 * here or blame.foreign > 0.3 else ""
         found.append(Candidate(LimitKind.CPU, name or "CPUs", run + runnable))
     else:
         for index, role in enumerate(facts.roles):
@@ -193,8 +194,8 @@ def _supply(schedule: Schedule) -> int:
     """The CPUs that its threads use: what they never ran on, though they lacked CPUs, an affinity forbids."""
     rows = schedule.intervals
     rows = rows[(rows["state"] == State.RUNNING) & (rows["cpu"] >= 0)]
-    ran = np.bincount(rows["cpu"], weights=rows["end"] - rows["begin"]) / 1e9 / schedule.seconds
-    there = max(int((ran > _RAN_THERE).sum()), math.ceil(float(ran.sum()) - _RAN_THERE))
+    ran = float((rows["end"] - rows["begin"]).sum()) / 1e9 / schedule.seconds
+    there = max(len(used_cpus(schedule)), math.ceil(ran - _RAN_THERE))
     return max(1, min(there or len(schedule.cpus), len(schedule.cpus)))
 
 

@@ -15,7 +15,7 @@ from latlab.model.queues.analysis import Analysis
 from latlab.model.queues.observation import Landmark, Observation, Queue, QueueKind
 from latlab.reports.html import Page
 from latlab.reports.sections import figures, topology
-from latlab.words import count, duration, share
+from latlab.words import count, duration, share, sureness
 
 __all__ = ["add_fills", "add_observation", "add_topology", "fill_series", "write_report"]
 
@@ -56,9 +56,7 @@ def write_report(
     if diagnosis.reasons:
         page.verdict("Not trustworthy as it stands:\n\n" + "\n\n".join(diagnosis.reasons), "warn")
     add_topology(page, diagnosis)
-    page.section(
-        "Evidence", f"Verdict: {diagnosis.verdict}, confidence {share(diagnosis.confidence, digits=0)}."
-    )
+    page.section("Evidence", f"Verdict: {diagnosis.verdict}, confidence {sureness(diagnosis.confidence)}.")
     page.paragraph("\n\n".join(diagnosis.evidence))
     add_observation(page, diagnosis, observation, end_to_end_ns, waiting_ns)
     if rate is not None:

@@ -22,7 +22,7 @@ from latlab.reports.requests.html import add_requests
 from latlab.reports.sections import figures
 from latlab.stats.quantiles import quantile_name
 from latlab.stats.stub_law import rates_between, times_between
-from latlab.words import duration, share, unit_of
+from latlab.words import duration, share, sureness, unit_of
 
 __all__ = ["write_report"]
 
@@ -71,7 +71,7 @@ def write_report(path: str | os.PathLike[str], run: DiagnosisRun, command: str) 
         _slowest(page, answer.tail)
     page.section(
         "What limits",
-        f"Verdict: {answer.verdict}, confidence {share(answer.confidence, digits=0)}.",
+        f"Verdict: {answer.verdict}, confidence {sureness(answer.confidence)}.",
         anchor="limits",
     )
     names = _queue_names(run)

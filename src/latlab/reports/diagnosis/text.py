@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import textwrap
+from collections.abc import Callable
 
 from latlab.model.diagnosis.answer import Answer, AnswerComparison, Applied, Budget, Forecast, Interval
 from latlab.model.queues.tail import Tail, TailHop
@@ -213,17 +214,15 @@ def applied_rows(applied: Applied) -> tuple[list[str], list[list[str]]]:
     """The headings and a row for each quantity: as it was, forecast, measured."""
     rows = []
     for row in applied.rows:
-        shown = _count_spread if row.what.endswith("/s") else _spread
+        shown = _count_interval if row.what.endswith("/s") else _spread
         was = "–" if row.before is None else shown(Interval(row.before.value))
         found = "agrees" if row.agrees else "differs"
         rows.append([row.what, was, shown(row.forecast), shown(row.measured), found])
     return ["", "before", "forecast [95 %]", "measured [95 %]", ""], rows
 
 
-def _count_spread(value: Interval) -> str:
-    if value.low is None or value.high is None:
-        return count(value.value)
-    return f"{count(value.value)} [{count(value.low)}, {count(value.high)}]"
+def _count_interval(value: Interval) -> str:
+    return _bounded(value, count)
 
 
 def _takes(forecast: Forecast) -> str:
@@ -257,17 +256,21 @@ def _limits(name: str | None, forecast: Forecast) -> str:
 
 
 def _count(value: Interval | None) -> str:
-    if value is None:
-        return "–"
-    return f"{'≥ ' if value.low is not None and value.high is None else ''}{count(value.value)}"
+    whole = value is not None and value.low is not None and value.high is not None
+    return _bounded(Interval(value.value) if whole and value is not None else value, count)
 
 
 def _spread(value: Interval | None) -> str:
+    return _bounded(value, duration)
+
+
+def _bounded(value: Interval | None, shown: Callable[[float], str]) -> str:
+    """A value with its interval; a bound that is known at one side only as that."""
     if value is None:
         return "–"
-    if value.low is None or value.high is None:
-        return duration(value.value)
-    return f"{duration(value.value)} [{duration(value.low)}, {duration(value.high)}]"
+    if value.low is not None and value.high is not None:
+        return f"{shown(value.value)} [{shown(value.low)}, {shown(value.high)}]"
+    return f"{'≥ ' if value.low is not None else '≤ ' if value.high is not None else ''}{shown(value.value)}"
 
 
 def comparison(found: AnswerComparison) -> str:
