@@ -64,4 +64,4 @@ def test_a_bound_is_told_as_one_of_times_as_of_rates() -> None:
     found = replace(forecast("open", None, None), points=(bound,))
     columns, rows = forecast_rows(found)
     cells = {name: rows[1][1 + at] for at, name in enumerate(columns)}
-    assert (cells["events/s"], cells["p99"]) == ("≥ 100", "≥ 2.00 ms")
+    assert (cells["events/s"], cells["p99"]) == ("≥ 100", "≥ 2 ms")
