@@ -6,12 +6,21 @@ import argparse
 import math
 from pathlib import Path
 
-__all__ = ["add_day", "add_series", "parser_of"]
+__all__ = ["add_day", "add_series", "parser_of", "systems_parser"]
 
 
 def parser_of(text: str | None) -> argparse.ArgumentParser:
     """A parser whose help is the benchmark's own comment, line by line."""
     return argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def systems_parser(text: str | None, *, rounds: int) -> argparse.ArgumentParser:
+    """Of a benchmark that runs systems of `schedule_programs`, in turn with their changed ones."""
+    parser = parser_of(text)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--only", nargs="*", default=[])
+    return parser
 
 
 def add_day(parser: argparse.ArgumentParser, of: str) -> None:

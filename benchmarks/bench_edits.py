@@ -25,32 +25,37 @@ class Work:
             total += self.table[word]
         return total
 """
-EDITS = {
-    "comment": ("NAMES", "# a comment\nNAMES"),
-    "constant": ("NAMES", "UNUSED = 3.25\nNAMES"),
-    "long constant": ("NAMES", "UNUSED = 'a constant that nobody reads' * 3\nNAMES"),
-    "big constant": ("NAMES", "UNUSED = 10 ** 40\nNAMES"),
-    "list": ("NAMES", "UNUSED = [1, 2, 3]\nNAMES"),
-    "dictionary": ("NAMES", "UNUSED = {'a': 1}\nNAMES"),
-    "many objects": ("NAMES", "UNUSED = [object() for _ in range(77)]\nNAMES"),
-    "function": ("class Work", "def unused():\n    return 1\nclass Work"),
-    "lambda": ("class Work", "unused = lambda x: x\nclass Work"),
-    "class": ("class Work", "class Unused:\n    pass\nclass Work"),
-    "import": ("NAMES", "import string\nNAMES"),
-    "attribute": ("        self.table =", "        self.unused = 1\n        self.table ="),
-    "late attribute": ("    def run", "        self.unused = 1\n    def run"),
-    "attribute object": ("        self.table =", "        self.unused = object()\n        self.table ="),
-    "class attribute": ("    def __init__", "    unused = 7\n    def __init__"),
-    "method": ("    def run", "    def unused(self):\n        return 2\n    def run"),
-    "docstring": ("class Work:\n", 'class Work:\n    """Works."""\n'),
-    "annotation": ("def __init__(self)", "def __init__(self: 'Work')"),
-    "name": ("NAMES", "LONGER_NAMES"),
-    "order": (
-        '        self.words = [f"key{i}" for i in range(0, 200, 3)]\n    def run',
-        '        self.words = [f"key{i}" for i in range(0, 200, 3)]\n        self.words = list(self.words)\n'
-        "    def run",
-    ),
+# What is inserted, by what it is inserted before.
+INSERTED = {
+    "NAMES": {
+        "comment": "# a comment\n",
+        "constant": "UNUSED = 3.25\n",
+        "long constant": "UNUSED = 'a constant that nobody reads' * 3\n",
+        "big constant": "UNUSED = 10 ** 40\n",
+        "list": "UNUSED = [1, 2, 3]\n",
+        "dictionary": "UNUSED = {'a': 1}\n",
+        "many objects": "UNUSED = [object() for _ in range(77)]\n",
+        "import": "import string\n",
+    },
+    "class Work": {
+        "function": "def unused():\n    return 1\n",
+        "lambda": "unused = lambda x: x\n",
+        "class": "class Unused:\n    pass\n",
+    },
+    "        self.table =": {
+        "attribute": "        self.unused = 1\n",
+        "attribute object": "        self.unused = object()\n",
+    },
+    "    def __init__": {"class attribute": "    unused = 7\n", "docstring": '    """Works."""\n'},
+    "    def run": {
+        "late attribute": "        self.unused = 1\n",
+        "method": "    def unused(self):\n        return 2\n",
+        "order": "        self.words = list(self.words)\n",
+    },
 }
+EDITS = {
+    name: (place, text + place) for place, inserted in INSERTED.items() for name, text in inserted.items()
+} | {"annotation": ("def __init__(self)", "def __init__(self: 'Work')"), "name": ("NAMES", "LONGER_NAMES")}
 
 
 def main() -> None:

@@ -32,6 +32,7 @@ from pathlib import Path
 import numpy as np
 
 import latlab
+from benchmarks._options import systems_parser
 from benchmarks.schedule_forecast import HERE, System, scenario_of, seconds_of
 from latlab.errors import LatlabError
 from latlab.schedule import capture_command
@@ -167,12 +168,9 @@ def row(shares: Row) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=2)
+    parser = systems_parser(__doc__, rounds=2)
     parser.add_argument("--seconds", type=float, default=5.0, help="of Coz's runs; 0 leaves it out")
     parser.add_argument("--stubs", type=float, default=40.0, help="seconds of a study; 0 leaves it out")
-    parser.add_argument("--only", nargs="*", default=[])
     options = parser.parse_args()
     if options.seconds and shutil.which("coz") is None:
         print("Coz isn't installed: apt-get install coz-profiler")

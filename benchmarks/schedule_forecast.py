@@ -10,7 +10,6 @@ doesn't matter. As root all runs have a real-time policy, so that a busy machine
 
 from __future__ import annotations
 
-import argparse
 import math
 import os
 import shutil
@@ -18,11 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks._options import systems_parser
 from latlab.model.schedule import Schedule, State, Wait
 from latlab.model.simulation import Scenario
 from latlab.schedule import capture_command
@@ -32,8 +32,7 @@ HERE = Path(__file__).parent / "schedule_programs"
 _PAUSE_S = 0.08  # a real-time thread leaves other programs a twentieth of each second, at a stretch
 
 
-@dataclass(frozen=True)
-class System:
+class System(NamedTuple):
     """A program, the part that is made faster, and by what the part is found: a name, or #NUMBER."""
 
     program: str
@@ -127,19 +126,19 @@ def compare(system: System, command: list[str], rounds: int) -> tuple[float, boo
     return float(np.mean(np.abs(errors))), kind == found.kind
 
 
+def build_systems(folder: str) -> None:
+    for program in ("systems", "waits"):
+        source = str(HERE / f"{program}.cpp")
+        subprocess.run(
+            ["c++", "-O2", "-std=c++20", "-pthread", source, "-o", f"{folder}/{program}"], check=True
+        )
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", nargs="*", default=[])
-    arguments = parser.parse_args()
+    arguments = systems_parser(__doc__, rounds=5).parse_args()
     print("forecast/truth in % of the whole time, with the part 20, 50, 80 and 100 % faster")
     with tempfile.TemporaryDirectory() as folder:
-        for program in ("systems", "waits"):
-            source = str(HERE / f"{program}.cpp")
-            subprocess.run(
-                ["c++", "-O2", "-std=c++20", "-pthread", source, "-o", f"{folder}/{program}"], check=True
-            )
+        build_systems(folder)
         first: list[str] = []
         if os.geteuid() == 0 and shutil.which("chrt"):
             os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(20))

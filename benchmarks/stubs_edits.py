@@ -10,17 +10,13 @@ parts of the unchanged program's. "kept" is the edit without the engine: waits f
 
 from __future__ import annotations
 
-import argparse
-import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
-from pathlib import Path
 
+from benchmarks._options import systems_parser
+from benchmarks.schedule_forecast import build_systems, seconds_of
 from latlab import stubs
-
-_HERE = Path(__file__).parent / "schedule_programs"
 
 
 @dataclass(frozen=True)
@@ -40,13 +36,6 @@ EDITED = {
     "waits": (("uneven", "left"), ("semaphores", "eater"), ("gather", "maker")),
 }  # fmt: skip
 SYSTEMS = tuple(System(program, name, part) for program, parts in EDITED.items() for name, part in parts)
-
-
-def seconds_of(command: list[str]) -> float:
-    """One run of a command, to its end."""
-    began = time.monotonic()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return time.monotonic() - began
 
 
 def compare(system: System, command: list[str], rounds: int, folder: str) -> tuple[float, bool] | None:
@@ -78,18 +67,10 @@ def compare(system: System, command: list[str], rounds: int, folder: str) -> tup
 
 def main() -> int:
     """Print a line a system, then the sum."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="*", default=[])
-    options = parser.parse_args()
+    options = systems_parser(__doc__, rounds=3).parse_args()
     results = []
     with tempfile.TemporaryDirectory() as folder:
-        for program in ("systems", "waits"):
-            source = str(_HERE / f"{program}.cpp")
-            subprocess.run(
-                ["c++", "-O2", "-std=c++20", "-pthread", source, "-o", f"{folder}/{program}"], check=True
-            )
+        build_systems(folder)
         for system in SYSTEMS:
             if not options.only or system.name in options.only:
                 command = [f"{folder}/{system.program}", system.name, str(options.seed)]

@@ -17,31 +17,26 @@ public class TennisMatch {
         return spin.getValue();
     }
 
-    static void east() {
+    static void play(SynchronousQueue<long[]> own, SynchronousQueue<long[]> other, int rally) {
         byte[] court = new byte[40000];
         try {
             while (!over) {
-                long[] ball = overNetEast.take();
+                long[] ball = own.take();
                 ball[0] ^= stroke(ball, court);
-                overNetWest.put(ball);
+                ball[1] += rally;
+                other.put(ball);
             }
         } catch (InterruptedException e) {
             return;
         }
     }
 
+    static void east() {
+        play(overNetEast, overNetWest, 0);
+    }
+
     static void west() {
-        byte[] court = new byte[40000];
-        try {
-            while (!over) {
-                long[] ball = overNetWest.take();
-                ball[0] ^= stroke(ball, court);
-                ball[1]++;
-                overNetEast.put(ball);
-            }
-        } catch (InterruptedException e) {
-            return;
-        }
+        play(overNetWest, overNetEast, 1);
     }
 
     public static void main(String[] args) throws Exception {

@@ -26,8 +26,6 @@ static void* request_loop(void* arg) {
 }
 int main(int argc, char** argv) {
   begin(argc, argv);
-  pthread_t t[4];
-  for (size_t i = 0; i < 4; i++) pthread_create(&t[i], NULL, request_loop, (void*)(i + 1));
-  for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
+  run_each(4, request_loop);
   printf("%lu\n", served);
 }

@@ -12,12 +12,10 @@ std::condition_variable room, more;
 std::deque<unsigned> line;
 bool closed;
 [[gnu::noinline]] unsigned wash(unsigned v) {
-  for (int i = 0; i < 200000; ++i) v = v * 1664525u + 1013904223u;
-  return v;
+  return mixed(v, 200000);
 }
 [[gnu::noinline]] unsigned dry(unsigned v) {
-  for (int i = 0; i < 200000; ++i) v = v * 22695477u + 1u;
-  return v;
+  return mixed(v + 1u, 200000);
 }
 }  // namespace
 int main(int argc, char** argv) {

@@ -29,10 +29,7 @@ func (b *guestBook) enter(name uint64) uint64 {
 
 //go:noinline
 func greet(name uint64) uint64 {
-	for k := uint64(0); k < 10000; k++ {
-		name = (name ^ k) * 0x100000001b3
-	}
-	return name
+	return hashed(name, 0x100000001b3, 10000)
 }
 
 func main() {

@@ -1,21 +1,18 @@
 // limit: thread | weigh
 package main
 
-import (
-	"fmt"
-	"time"
-)
+import "fmt"
 
 type crate struct {
-	number int
+	number uint64
 	marks  [256]uint32
 }
 
 //go:noinline
-func unload(n int) *crate {
+func unload(n uint64) *crate {
 	c := &crate{number: n}
 	for i := range c.marks {
-		c.marks[i] = uint32(n*i) ^ 0x9e3779b9
+		c.marks[i] = uint32(n)*uint32(i) ^ 0x9e3779b9
 	}
 	return c
 }
@@ -49,14 +46,8 @@ func stow(c *crate) (sum uint64) {
 }
 
 func main() {
-	end := until()
-	quay, scales, hold := make(chan *crate, 16), make(chan *crate, 16), make(chan *crate, 16)
-	go func() {
-		for n := 0; time.Now().Before(end); n++ {
-			quay <- unload(n)
-		}
-		close(quay)
-	}()
+	quay := madeOf(16, unload)
+	scales, hold := make(chan *crate, 16), make(chan *crate, 16)
 	go func() {
 		for c := range quay {
 			inspect(c)

@@ -5,20 +5,19 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"strconv"
-	"time"
 )
 
 type deed struct {
-	number int
+	number uint64
 	text   []byte
 	seal   [32]byte
 }
 
 //go:noinline
-func draft(n int) *deed {
+func draft(n uint64) *deed {
 	d := &deed{number: n, text: make([]byte, 0, 4096)}
 	for len(d.text) < 4000 {
-		d.text = strconv.AppendInt(append(d.text, "whereas "...), int64(n*len(d.text)), 10)
+		d.text = strconv.AppendInt(append(d.text, "whereas "...), int64(n)*int64(len(d.text)), 10)
 	}
 	return d
 }
@@ -39,7 +38,7 @@ func engross(d *deed) {
 }
 
 //go:noinline
-func register(d *deed, book map[[32]byte]int) {
+func register(d *deed, book map[[32]byte]uint64) {
 	for k := 0; k < 20; k++ {
 		s := sha256.Sum256(append(d.seal[:], byte(k)))
 		book[s] = d.number
@@ -52,14 +51,7 @@ func register(d *deed, book map[[32]byte]int) {
 }
 
 func main() {
-	end := until()
-	drafts, deeds := make(chan *deed, 8), make(chan *deed, 8)
-	go func() {
-		for n := 0; time.Now().Before(end); n++ {
-			drafts <- draft(n)
-		}
-		close(drafts)
-	}()
+	drafts, deeds := madeOf(8, draft), make(chan *deed, 8)
 	go func() {
 		for d := range drafts {
 			engross(d)
@@ -67,7 +59,7 @@ func main() {
 		}
 		close(deeds)
 	}()
-	book := map[[32]byte]int{}
+	book := map[[32]byte]uint64{}
 	count := 0
 	for d := range deeds {
 		register(d, book)

@@ -56,34 +56,34 @@ static void* typeset(void* p) {
   }
   return NULL;
 }
-static void* proof(void* p) {
+static void* hand_on(void* p, int from, void (*work)(sheet*)) {
   for (int last = 0; !last;) {
-    sheet* s = lift(&trays[0]);
-    for (int pass = 0; pass < 8; pass++)
-      for (unsigned i = 1; i < s->n; i++) s->words[i] ^= s->words[i - 1] >> 3;
+    sheet* s = lift(&trays[from]);
+    work(s);
     last = s->last;
-    lay(&trays[1], s);
+    lay(&trays[from + 1], s);
   }
   return p;
+}
+static void correct(sheet* s) {
+  for (int pass = 0; pass < 8; pass++)
+    for (unsigned i = 1; i < s->n; i++) s->words[i] ^= s->words[i - 1] >> 3;
+}
+static void engrave(sheet* s) {
+  for (int pass = 0; pass < 5; pass++)
+    for (unsigned i = 0; i < s->n; i++) s->words[i] = s->words[i] * 2654435761u + pass;
+}
+static void arrange(sheet* s) {
+  qsort(s->words, s->n, sizeof *s->words, by_weight);
+}
+static void* proof(void* p) {
+  return hand_on(p, 0, correct);
 }
 static void* plate(void* p) {
-  for (int last = 0; !last;) {
-    sheet* s = lift(&trays[1]);
-    for (int pass = 0; pass < 5; pass++)
-      for (unsigned i = 0; i < s->n; i++) s->words[i] = s->words[i] * 2654435761u + pass;
-    last = s->last;
-    lay(&trays[2], s);
-  }
-  return p;
+  return hand_on(p, 1, engrave);
 }
 static void* impose(void* p) {
-  for (int last = 0; !last;) {
-    sheet* s = lift(&trays[2]);
-    qsort(s->words, s->n, sizeof *s->words, by_weight);
-    last = s->last;
-    lay(&trays[3], s);
-  }
-  return p;
+  return hand_on(p, 2, arrange);
 }
 static void* bind(void* p) {
   long sheets = 0;

@@ -1,11 +1,7 @@
 # limit: process,thread | simulate_region|regions|ForkPoolWorker|worker
 """Pool.map over regions of which one is twenty times as large: the others' workers wait for it."""
 
-import multiprocessing
-import sys
-import time
-
-SIZES = [2000, 3000, 2000, 80_000, 2500]
+from mapped import map_until_over
 
 
 def simulate_region(cells: int) -> float:
@@ -16,9 +12,4 @@ def simulate_region(cells: int) -> float:
 
 
 if __name__ == "__main__":
-    until = time.monotonic() + float(sys.argv[1])
-    total = 0.0
-    with multiprocessing.Pool(3) as pool:
-        while time.monotonic() < until:
-            total += sum(pool.map(simulate_region, SIZES, chunksize=1))
-    print(total)
+    map_until_over(simulate_region, [2000, 3000, 2000, 80_000, 2500])

@@ -29,45 +29,26 @@ static void next(int who) {
   turn.notify_all();
 }
 
-static void soprano() {
+static void sing(int who, unsigned trills, int bar) {
   for (;;) {
     {
       std::unique_lock page(score);
-      if (!wait_for(page, 0)) return;
+      if (!wait_for(page, who)) return;
     }
-    ornament(3);
-    {
-      std::unique_lock page(score);
-      next(1);
-    }
+    ornament(trills);
+    std::unique_lock page(score);
+    bars += bar;
+    next((who + 1) % 3);
   }
+}
+static void soprano() {
+  sing(0, 3, 0);
 }
 static void alto() {
-  for (;;) {
-    {
-      std::unique_lock page(score);
-      if (!wait_for(page, 1)) return;
-    }
-    ornament(5);
-    {
-      std::unique_lock page(score);
-      next(2);
-    }
-  }
+  sing(1, 5, 0);
 }
 static void tenor() {
-  for (;;) {
-    {
-      std::unique_lock page(score);
-      if (!wait_for(page, 2)) return;
-    }
-    ornament(7);
-    {
-      std::unique_lock page(score);
-      ++bars;
-      next(0);
-    }
-  }
+  sing(2, 7, 1);
 }
 
 int main(int argc, char** argv) {

@@ -29,8 +29,6 @@ static void* clerk(void* arg) {
 }
 int main(int argc, char** argv) {
   begin(argc, argv);
-  pthread_t t[5];
-  for (size_t i = 0; i < 5; i++) pthread_create(&t[i], NULL, clerk, (void*)(i + 1));
-  for (int i = 0; i < 5; i++) pthread_join(t[i], NULL);
+  run_each(5, clerk);
   printf("%ld\n", sold);
 }

@@ -1,32 +1,10 @@
 // limit: silent |
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <deque>
-#include <mutex>
 #include <thread>
-template <class T>
-struct Channel {
-  std::deque<T> q;
-  std::mutex m;
-  std::condition_variable c;
-  size_t cap = 16;
-  void send(T v) {
-    std::unique_lock l(m);
-    c.wait(l, [&] { return q.size() < cap; });
-    q.push_back(v);
-    c.notify_all();
-  }
-  T recv() {
-    std::unique_lock l(m);
-    c.wait(l, [&] { return !q.empty(); });
-    T v = q.front();
-    q.pop_front();
-    c.notify_all();
-    return v;
-  }
-};
+
+#include "../textbook_queue.hpp"
 static volatile double sink;
 __attribute__((noinline)) double low_pass(double v) {
   for (int i = 0; i < 40000; ++i) v = v * 0.99 + i;
@@ -38,16 +16,16 @@ __attribute__((noinline)) double high_pass(double v) {
 }
 int main(int, char** a) {
   using namespace std::chrono;
-  Channel<double> mid;
+  TextbookQueue<double> mid(16);
   auto end = steady_clock::now() + duration<double>(std::atof(a[1]));
   std::thread first([&] {
     double v = 1;
-    while (steady_clock::now() < end) mid.send(low_pass(v));
-    mid.send(-1);
+    while (steady_clock::now() < end) mid.push(low_pass(v));
+    mid.push(-1);
   });
   std::thread second([&] {
     for (;;) {
-      double v = mid.recv();
+      double v = mid.pop();
       if (v == -1) break;
       sink = high_pass(v);
     }

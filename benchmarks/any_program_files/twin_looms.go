@@ -5,18 +5,12 @@ import "fmt"
 
 //go:noinline
 func warp(n uint64) uint64 {
-	for k := uint64(0); k < 150000; k++ {
-		n = (n ^ k) * 0x100000001b3
-	}
-	return n
+	return hashed(n, 0x100000001b3, 150000)
 }
 
 //go:noinline
 func weft(n uint64) uint64 {
-	for k := uint64(0); k < 150000; k++ {
-		n = (n ^ k) * 0x100000001b5
-	}
-	return n
+	return hashed(n, 0x100000001b5, 150000)
 }
 
 func main() {

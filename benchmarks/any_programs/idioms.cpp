@@ -14,11 +14,9 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <functional>
 #include <future>
 #include <map>
@@ -28,6 +26,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "../textbook_queue.hpp"
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
@@ -57,32 +57,7 @@ bool over() {
 
 volatile double kept;
 
-template <class T>
-class Mailbox {
- public:
-  explicit Mailbox(std::size_t room) : room_(room) {}
-  void put(T item) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return items_.size() < room_; });
-    items_.push_back(std::move(item));
-    changed_.notify_all();
-  }
-  T get() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !items_.empty(); });
-    T item = std::move(items_.front());
-    items_.pop_front();
-    changed_.notify_all();
-    return item;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<T> items_;
-  const std::size_t room_;
-};
-
+using Mailbox = TextbookQueue<int>;
 constexpr int kLast = -1;
 
 [[gnu::noinline]] void tokenize(long us) {
@@ -97,17 +72,17 @@ constexpr int kLast = -1;
 
 // Stages as lambdas: nothing but what they call has a name.
 void lambdas() {
-  Mailbox<int> a(16), b(16);
+  Mailbox a(16), b(16);
   std::thread reader([&] {
-    for (int i = 0; !over(); i++) tokenize(number("first", 40)), a.put(i);
-    a.put(kLast);
+    for (int i = 0; !over(); i++) tokenize(number("first", 40)), a.push(i);
+    a.push(kLast);
   });
   std::thread worker([&] {
-    for (int i; (i = a.get()) != kLast; b.put(i)) enrich(number("second", 300));
-    b.put(kLast);
+    for (int i; (i = a.pop()) != kLast; b.push(i)) enrich(number("second", 300));
+    b.push(kLast);
   });
   std::thread writer([&] {
-    while (b.get() != kLast) index_document(number("third", 50));
+    while (b.pop() != kLast) index_document(number("third", 50));
   });
   reader.join(), worker.join(), writer.join();
 }
@@ -125,17 +100,17 @@ class Crawler {
 
  private:
   void fetch_pages() {
-    for (int i = 0; !over(); i++) kept = churn(number("fetch", 50)), fetched_.put(i);
-    fetched_.put(kLast);
+    for (int i = 0; !over(); i++) kept = churn(number("fetch", 50)), fetched_.push(i);
+    fetched_.push(kLast);
   }
   void extract_links() {
-    for (int i; (i = fetched_.get()) != kLast; linked_.put(i)) kept = churn(number("extract", 50));
-    linked_.put(kLast);
+    for (int i; (i = fetched_.pop()) != kLast; linked_.push(i)) kept = churn(number("extract", 50));
+    linked_.push(kLast);
   }
   void score_pages() {
-    while (linked_.get() != kLast) kept = churn(number("score", 300));
+    while (linked_.pop() != kLast) kept = churn(number("score", 300));
   }
-  Mailbox<int> fetched_{32}, linked_{32};
+  Mailbox fetched_{32}, linked_{32};
 };
 
 // A consumer that polls an atomic: nothing in its name says that it only looks.
@@ -207,15 +182,15 @@ void ledger(bool own) {
 }
 
 void journal() {
-  Mailbox<int> orders(8);
+  Mailbox orders(8);
   std::thread gateway([&] {
-    for (int i = 0; !over(); i++) kept = churn(30), orders.put(i);
-    orders.put(kLast);
+    for (int i = 0; !over(); i++) kept = churn(30), orders.push(i);
+    orders.push(kLast);
   });
   std::thread log([&] {
     const int file = open(options["file"].c_str(), O_CREAT | O_WRONLY | O_TRUNC | O_APPEND, 0600);
     const std::string record(static_cast<std::size_t>(number("bytes", 4096)), 'r');
-    while (orders.get() != kLast) commit_record(file, record);
+    while (orders.pop() != kLast) commit_record(file, record);
     close(file);
   });
   gateway.join(), log.join();
@@ -223,24 +198,24 @@ void journal() {
 
 // Many threads that hardly work, one that does.
 void many() {
-  Mailbox<int> jobs(64), done(64);
+  Mailbox jobs(64), done(64);
   std::vector<std::thread> all;
   const long threads = number("threads", 40);
   for (long i = 0; i < threads; i++)
     all.emplace_back([&] {
-      for (int job; (job = jobs.get()) != kLast; done.put(job)) std::this_thread::sleep_for(1ms), churn(10);
-      done.put(kLast);
+      for (int job; (job = jobs.pop()) != kLast; done.push(job)) std::this_thread::sleep_for(1ms), churn(10);
+      done.push(kLast);
     });
   std::thread collector([&] {
     for (long left = threads; left > 0;)
-      if (done.get() == kLast)
+      if (done.pop() == kLast)
         left--;
       else
         kept = churn(number("collect", 300));
   });
   pthread_setname_np(collector.native_handle(), "collector");
-  for (int i = 0; !over(); i++) jobs.put(i);
-  for (long i = 0; i < threads; i++) jobs.put(kLast);
+  for (int i = 0; !over(); i++) jobs.push(i);
+  for (long i = 0; i < threads; i++) jobs.push(kLast);
   for (auto& one : all) one.join();
   collector.join();
 }
@@ -298,21 +273,21 @@ void rounds() {
 
 // Producers behind one stage that is busy on its own queue; a pair of unequal consumers.
 void semaphoreless() {
-  Mailbox<int> in(32);
+  Mailbox in(32);
   std::vector<std::thread> readers;
   for (int i = 0; i < 3; i++)
     readers.emplace_back([&] {
-      while (!over()) kept = churn(10), in.put(1);
+      while (!over()) kept = churn(10), in.push(1);
     });
   std::thread merger([&] {
     for (int left = 3; left > 0;)
-      if (in.get() == kLast)
+      if (in.pop() == kLast)
         left--;
       else
         index_document(number("merge", 200));
   });
   for (auto& one : readers) one.join();
-  for (int i = 0; i < 3; i++) in.put(kLast);
+  for (int i = 0; i < 3; i++) in.push(kLast);
   merger.join();
 }
 
@@ -342,37 +317,27 @@ void retries() {
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
-  const std::string mode = argv[1];
   until = Clock::now() + std::chrono::microseconds(static_cast<long>(1e6 * std::atof(argv[2])));
   for (int i = 3; i < argc; i++) {
     const std::string text = argv[i];
     const auto at = text.find('=');
     options[text.substr(0, at)] = text.substr(at + 1);
   }
-  if (mode == "lambdas")
-    lambdas();
-  else if (mode == "methods")
-    Crawler().run();
-  else if (mode == "polls")
-    polls();
-  else if (mode == "spinlock")
-    ledger(true);
-  else if (mode == "mutex")
-    ledger(false);
-  else if (mode == "journal")
-    journal();
-  else if (mode == "many")
-    many();
-  else if (mode == "workers")
-    workers();
-  else if (mode == "rounds")
-    rounds();
-  else if (mode == "fan")
-    semaphoreless();
-  else if (mode == "heartbeat")
-    heartbeat();
-  else if (mode == "retries")
-    retries();
-  else
-    return 2;
+  const std::map<std::string, std::function<void()>> modes{
+      {"lambdas", lambdas},
+      {"methods", [] { Crawler().run(); }},
+      {"polls", polls},
+      {"spinlock", [] { ledger(true); }},
+      {"mutex", [] { ledger(false); }},
+      {"journal", journal},
+      {"many", many},
+      {"workers", workers},
+      {"rounds", rounds},
+      {"fan", semaphoreless},
+      {"heartbeat", heartbeat},
+      {"retries", retries},
+  };
+  const auto chosen = modes.find(argv[1]);
+  if (chosen == modes.end()) return 2;
+  chosen->second();
 }

@@ -20,18 +20,13 @@ import urllib.request
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
+from until import OPTIONS, SECONDS, number, over, run_all
+
 MODE = sys.argv[1] if len(sys.argv) > 1 else ""
-SECONDS = float(sys.argv[2]) if len(sys.argv) > 2 else 1.0
-OPTIONS = dict(word.split("=", 1) for word in sys.argv[3:])
-UNTIL = time.monotonic() + SECONDS
 
 
 def ms(name: str, otherwise: float) -> float:
-    return float(OPTIONS.get(name, otherwise)) / 1e3
-
-
-def over() -> bool:
-    return time.monotonic() > UNTIL
+    return number(name, otherwise) / 1e3
 
 
 def churn(seconds: float) -> int:
@@ -64,10 +59,7 @@ def tuples() -> None:
             time.sleep(ms("save", 1))
 
     threads = [threading.Thread(target=one) for one in (load, scrub, save)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    run_all(threads)
 
 
 def feeder() -> None:
@@ -78,10 +70,7 @@ def feeder() -> None:
             churn(0.002)
 
     threads = [threading.Thread(target=count_primes, name=f"primes-{i}") for i in range(4)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    run_all(threads)
 
 
 def step_one(inbox: Any, outbox: Any) -> None:
@@ -277,10 +266,7 @@ def ready() -> None:
             churn(0.0003)
 
     threads = [threading.Thread(target=one) for one in (produce_rows, consume_rows)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    run_all(threads)
 
 
 def shells() -> None:

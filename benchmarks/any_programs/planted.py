@@ -16,17 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 
-OPTIONS = dict(word.split("=", 1) for word in sys.argv[3:])
-SECONDS = float(sys.argv[2]) if len(sys.argv) > 2 else 1.0
-END = time.monotonic() + SECONDS
-
-
-def number(key: str, otherwise: float) -> float:
-    return float(OPTIONS.get(key, otherwise))
-
-
-def over() -> bool:
-    return time.monotonic() >= END
+from until import number, over, run_all
 
 
 def compute(ms: float) -> None:
@@ -81,10 +71,7 @@ def line() -> None:
         threading.Thread(target=stage, args=(price, first, second), name="price"),
         threading.Thread(target=stage, args=(store, second, None), name="store"),
     ]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    run_all(threads)
 
 
 def busy_thread() -> None:
@@ -95,10 +82,7 @@ def busy_thread() -> None:
 def gil() -> None:
     """Threads of byte code only."""
     threads = [threading.Thread(target=busy_thread) for _ in range(int(number("threads", 3)))]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    run_all(threads)
 
 
 LOCK = threading.Lock()
@@ -114,10 +98,7 @@ def hold_lock() -> None:
 def lock() -> None:
     """Threads that sleep while they hold one lock."""
     threads = [threading.Thread(target=hold_lock) for _ in range(int(number("threads", 3)))]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    run_all(threads)
 
 
 async def quick(n: int) -> None:

@@ -4,10 +4,12 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 // On the port that the command line names, or on this one; it ends the program where that can't be had.
 static int listening(int argc, char** argv, int port, int waiting) {
@@ -28,4 +30,20 @@ static int listening(int argc, char** argv, int port, int waiting) {
 static void send_at_once(int c) {
   int one = 1;
   setsockopt(c, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+}
+
+// Answers all that comes up to an end, request by request, until the client goes.
+template <class Answer>
+void answer_each(int c, const char* end, Answer answer) {
+  std::string rest;
+  char buf[2048];
+  for (ssize_t n; (n = read(c, buf, sizeof buf)) > 0;) {
+    rest.append(buf, std::size_t(n));
+    for (std::size_t at; (at = rest.find(end)) != std::string::npos;) {
+      const std::string reply = answer(rest.substr(0, at));
+      rest.erase(0, at + std::char_traits<char>::length(end));
+      if (write(c, reply.data(), reply.size()) < 0) break;
+    }
+  }
+  close(c);
 }

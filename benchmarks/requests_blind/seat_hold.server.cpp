@@ -34,16 +34,7 @@ static std::string hold(unsigned seat) {
 
 static void serve(int c) {
   send_at_once(c);
-  std::string rest;
-  char buf[1024];
-  for (ssize_t n; (n = read(c, buf, sizeof buf)) > 0;) {
-    rest.append(buf, std::size_t(n));
-    for (std::size_t at; (at = rest.find('\n')) != std::string::npos; rest.erase(0, at + 1)) {
-      const auto reply = hold(unsigned(std::atoi(rest.c_str() + 5)));
-      if (write(c, reply.data(), reply.size()) < 0) break;
-    }
-  }
-  close(c);
+  answer_each(c, "\n", [](const std::string& line) { return hold(unsigned(std::atoi(line.c_str() + 5))); });
 }
 
 int main(int argc, char** argv) {

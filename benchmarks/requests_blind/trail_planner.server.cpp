@@ -47,19 +47,11 @@ static std::string answer(const std::string& path) {
 
 static void serve(int c) {
   send_at_once(c);
-  std::string in;
-  char buf[2048];
-  for (ssize_t n; (n = read(c, buf, sizeof buf)) > 0;) {
-    in.append(buf, std::size_t(n));
-    for (std::size_t at; (at = in.find("\r\n\r\n")) != std::string::npos; in.erase(0, at + 4)) {
-      const auto from = in.find(' ') + 1;
-      const auto body = answer(in.substr(from, in.find(' ', from) - from));
-      const auto reply =
-          "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
-      if (write(c, reply.data(), reply.size()) < 0) break;
-    }
-  }
-  close(c);
+  answer_each(c, "\r\n\r\n", [](const std::string& head) {
+    const auto from = head.find(' ') + 1;
+    const auto body = answer(head.substr(from, head.find(' ', from) - from));
+    return "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+  });
 }
 
 int main(int argc, char** argv) {

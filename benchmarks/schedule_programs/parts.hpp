@@ -8,10 +8,8 @@
 #include <time.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
-#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -19,6 +17,8 @@
 #include <string>
 #include <thread>
 #include <utility>
+
+#include "../textbook_queue.hpp"
 
 #ifdef LATLAB_WITH_COZ
 #include <coz.h>
@@ -97,30 +97,7 @@ inline void nap(const char* name, double us) {
 #endif
 }
 
-class Queue {
- public:
-  explicit Queue(std::size_t most) : most_(most) {}
-  void put(int value) {
-    std::unique_lock lock(mutex_);
-    room_.wait(lock, [&] { return items_.size() < most_; });
-    items_.push_back(value);
-    filled_.notify_one();
-  }
-  int get() {
-    std::unique_lock lock(mutex_);
-    filled_.wait(lock, [&] { return !items_.empty(); });
-    const int value = items_.front();
-    items_.pop_front();
-    room_.notify_one();
-    return value;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable room_, filled_;
-  std::deque<int> items_;
-  std::size_t most_;
-};
+using Queue = TextbookQueue<int>;
 
 inline std::thread run(const char* name, std::function<void()> body) {
   return std::thread([name, body = std::move(body)] {
@@ -132,6 +109,13 @@ inline std::thread run(const char* name, std::function<void()> body) {
 // So many rounds, or several times as many where a run has to last.
 inline int many(int rounds) {
   return rounds * length;
+}
+
+// A thread of a name that does a step so many times.
+inline std::thread repeat(const char* name, int rounds, std::function<void()> step) {
+  return run(name, [rounds = many(rounds), step = std::move(step)] {
+    for (int i = 0; i < rounds; ++i) step();
+  });
 }
 
 // Runs the system that the command line names: NAME SEED [PART SHARE [LENGTH]].

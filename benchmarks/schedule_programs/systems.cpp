@@ -23,12 +23,12 @@ void line(std::vector<double> costs, int items, std::size_t room) {
   for (std::size_t stage = 0; stage < costs.size(); ++stage)
     threads.push_back(run(names[stage], [&, stage] {
       for (int i = 0; i < many(items); ++i) {
-        if (stage > 0) queues[stage - 1].get();
+        if (stage > 0) queues[stage - 1].pop();
         if (stage == 0) work("first", costs[0]);
         if (stage == 1) work("middle", costs[1]);
         if (stage == 2) work("last", costs[2]);
         if (stage + 1 < costs.size()) {
-          queues[stage].put(i);
+          queues[stage].push(i);
         } else {
           COZ_PROGRESS;
         }
@@ -72,16 +72,12 @@ void fork_join() {
 void rounds() {
   Barrier meet(2);
   const double slow = between(1500, 2000), quick = between(700, 900);
-  auto a = run("slow", [&] {
-    for (int i = 0; i < many(350); ++i) {
-      work("slow", slow);
-      meet.arrive_and_wait();
-      COZ_PROGRESS;
-    }
+  auto a = repeat("slow", 350, [&] {
+    work("slow", slow);
+    meet.arrive_and_wait();
+    COZ_PROGRESS;
   });
-  auto b = run("quick", [&] {
-    for (int i = 0; i < many(350); ++i) work("quick", quick), meet.arrive_and_wait();
-  });
+  auto b = repeat("quick", 350, [&] { work("quick", quick), meet.arrive_and_wait(); });
   a.join(), b.join();
 }
 
@@ -109,14 +105,14 @@ void pool() {
   std::vector<std::thread> threads;
   for (int t = 0; t < 2; ++t)
     threads.push_back(run("worker", [&] {
-      while (jobs.get() >= 0) {
+      while (jobs.pop() >= 0) {
         work("worker", cost);
         COZ_PROGRESS;
       }
     }));
   auto feeder = run("feeder", [&] {
-    for (int i = 0; i < many(500); ++i) work("feeder", feed), jobs.put(i);
-    jobs.put(-1), jobs.put(-1);
+    for (int i = 0; i < many(500); ++i) work("feeder", feed), jobs.push(i);
+    jobs.push(-1), jobs.push(-1);
   });
   feeder.join();
   for (auto& one : threads) one.join();
@@ -126,7 +122,7 @@ void paced() {
   Queue jobs(64);
   const double cost = between(1000, 2000);
   auto worker = run("worker", [&] {
-    while (jobs.get() >= 0) {
+    while (jobs.pop() >= 0) {
       work("worker", cost);
       COZ_PROGRESS;
     }
@@ -136,9 +132,9 @@ void paced() {
     for (int i = 0; i < many(150); ++i) {
       next += std::chrono::milliseconds(5);
       std::this_thread::sleep_until(next);
-      jobs.put(i);
+      jobs.push(i);
     }
-    jobs.put(-1);
+    jobs.push(-1);
   });
   ticker.join(), worker.join();
 }
@@ -150,12 +146,12 @@ void napping() {
     for (int i = 0; i < many(350); ++i) {
       nap("nap", rest);
       work("napper", 100);
-      jobs.put(i);
+      jobs.push(i);
     }
-    jobs.put(-1);
+    jobs.push(-1);
   });
   auto worker = run("worker", [&] {
-    while (jobs.get() >= 0) {
+    while (jobs.pop() >= 0) {
       work("worker", cost);
       COZ_PROGRESS;
     }
@@ -242,15 +238,15 @@ void disk() {
   Queue jobs(16);
   const double cost = between(3000, 4000);
   auto maker = run("maker", [&] {
-    for (int i = 0; i < 150; ++i) work("maker", cost), jobs.put(i);
-    jobs.put(-1);
+    for (int i = 0; i < 150; ++i) work("maker", cost), jobs.push(i);
+    jobs.push(-1);
   });
   auto writer = run("writer", [&] {
     char path[] = "/var/tmp/latlab-systems-XXXXXX";
     const int file = mkstemp(path);
     unlink(path);
     static char block[16384];
-    while (jobs.get() >= 0)
+    while (jobs.pop() >= 0)
       if (write(file, block, sizeof block) < 0 || fdatasync(file) != 0) std::abort();
     close(file);
   });

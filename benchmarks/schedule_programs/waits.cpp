@@ -47,11 +47,11 @@ void backlog() {
   const double make = between(250, 350);
   const auto cost = sizes(500, 600, 1400);
   auto maker = run("maker", [&] {
-    for (int i = 0; i < 500; ++i) work("maker", make), jobs.put(i);
-    jobs.put(-1);
+    for (int i = 0; i < 500; ++i) work("maker", make), jobs.push(i);
+    jobs.push(-1);
   });
   auto eater = run("eater", [&] {
-    for (int i; (i = jobs.get()) >= 0;) work("eater", cost[static_cast<std::size_t>(i)]);
+    for (int i; (i = jobs.pop()) >= 0;) work("eater", cost[static_cast<std::size_t>(i)]);
   });
   maker.join(), eater.join();
 }
@@ -60,14 +60,14 @@ void bursts() {
   Queue jobs(1000);
   const auto cost = sizes(400, 300, 500);
   auto eater = run("eater", [&] {
-    for (int i; (i = jobs.get()) >= 0;) work("eater", cost[static_cast<std::size_t>(i)]);
+    for (int i; (i = jobs.pop()) >= 0;) work("eater", cost[static_cast<std::size_t>(i)]);
   });
   auto source = run("source", [&] {
     for (int burst = 0; burst < 20; ++burst) {
       nap("pause", 20000);
-      for (int i = 0; i < 20; ++i) jobs.put(burst * 20 + i);
+      for (int i = 0; i < 20; ++i) jobs.push(burst * 20 + i);
     }
-    jobs.put(-1);
+    jobs.push(-1);
   });
   source.join(), eater.join();
 }
@@ -93,18 +93,18 @@ void tasks() {
   std::vector<std::thread> threads;
   for (int t = 0; t < 2; ++t)
     threads.push_back(run("worker", [&] {
-      for (int i; (i = jobs.get()) >= 0;) {
+      for (int i; (i = jobs.pop()) >= 0;) {
         work("worker", cost[static_cast<std::size_t>(i)]);
         done[static_cast<std::size_t>(i)].set_value();
       }
     }));
   auto boss = run("boss", [&] {
     for (int batch = 0; batch < 100; ++batch) {
-      for (int i = 0; i < 4; ++i) jobs.put(batch * 4 + i);
+      for (int i = 0; i < 4; ++i) jobs.push(batch * 4 + i);
       for (int i = 0; i < 4; ++i) done[static_cast<std::size_t>(batch * 4 + i)].get_future().wait();
       work("boss", merge);
     }
-    jobs.put(-1), jobs.put(-1);
+    jobs.push(-1), jobs.push(-1);
   });
   boss.join();
   for (auto& one : threads) one.join();

@@ -4,7 +4,7 @@ import queue
 import random
 import time
 
-from together import run
+from together import pass_on, run
 
 calls = queue.PriorityQueue(40)
 crews = queue.LifoQueue(40)
@@ -25,9 +25,7 @@ def dispatch():
 
 
 def drive():
-    while True:
-        crews.get()
-        time.sleep(0.0015)
+    pass_on(crews, 0.0015)
 
 
 run(telephone, dispatch, drive)

@@ -2,6 +2,8 @@
 import asyncio
 import hashlib
 
+from tasks_together import pass_on, run_tasks
+
 BLOB = b"z" * 3_000_000
 
 
@@ -18,17 +20,8 @@ async def digest(q, out):
 
 
 async def log(out):
-    while True:
-        await out.get()
-        await asyncio.sleep(0.0004)
+    await pass_on(out, 0.0004)
 
 
-async def main():
-    q, out = asyncio.Queue(4), asyncio.Queue(4)
-    jobs = [asyncio.ensure_future(x) for x in (reader(q), digest(q, out), log(out))]
-    _, pending = await asyncio.wait(jobs, timeout=4)
-    for j in pending:
-        j.cancel()
-
-
-asyncio.run(main())
+q, out = asyncio.Queue(4), asyncio.Queue(4)
+run_tasks(reader(q), digest(q, out), log(out))

@@ -3,7 +3,7 @@ import queue
 import threading
 import time
 
-from together import start
+from together import during, start
 
 lines, rows = queue.Queue(500), queue.Queue(500)
 stop = threading.Event()
@@ -31,7 +31,6 @@ def batch_loop():
 
 
 start(parse_loop, batch_loop)
-end = time.time() + 4
-while time.time() < end:
+for _ in during(4):
     lines.put("a,b")
 stop.set()

@@ -1,6 +1,8 @@
 # limits: unnamed
 import asyncio
 
+from tasks_together import pass_on, run_tasks
+
 
 async def treble(out):
     n = 0
@@ -11,24 +13,12 @@ async def treble(out):
 
 
 async def tenor(inp, out):
-    while True:
-        n = await inp.get()
-        await asyncio.sleep(0.004)
-        await out.put(n)
+    await pass_on(inp, 0.004, out)
 
 
 async def bourdon(inp):
-    while True:
-        await inp.get()
-        await asyncio.sleep(0.004)
+    await pass_on(inp, 0.004)
 
 
-async def main():
-    upper, lower = asyncio.Queue(12), asyncio.Queue(12)
-    ringers = [asyncio.ensure_future(c) for c in (treble(upper), tenor(upper, lower), bourdon(lower))]
-    await asyncio.sleep(5)
-    for r in ringers:
-        r.cancel()
-
-
-asyncio.run(main())
+upper, lower = asyncio.Queue(12), asyncio.Queue(12)
+run_tasks(treble(upper), tenor(upper, lower), bourdon(lower), seconds=5)

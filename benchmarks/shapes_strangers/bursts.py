@@ -1,26 +1,22 @@
 # limits: burst
 import queue
-import threading
 import time
+
+from together import pass_on, start
 
 inbox = queue.Queue(64)
 out = queue.Queue(64)
 
 
 def parse():
-    while (x := inbox.get()) is not None:
-        time.sleep(0.001)
-        out.put(x)
-    out.put(None)
+    pass_on(inbox, 0.001, out)
 
 
 def sink():
-    while out.get() is not None:
-        time.sleep(0.0005)
+    pass_on(out, 0.0005)
 
 
-ts = [threading.Thread(target=parse), threading.Thread(target=sink)]
-[t.start() for t in ts]
+ts = start(parse, sink)
 for _k in range(8):
     t0 = time.time()
     for i in range(200):

@@ -1,8 +1,7 @@
 # limits: clean
 import queue
-import time
 
-from together import run
+from together import pass_on, run
 
 empties = queue.Queue(6)
 filled = queue.Queue(6)
@@ -12,21 +11,15 @@ for number in range(6):
 
 
 def fill():
-    for canister in iter(empties.get, None):
-        time.sleep(0.001)
-        filled.put(canister)
+    pass_on(empties, 0.001, filled)
 
 
 def pour():
-    for canister in iter(filled.get, None):
-        time.sleep(0.0015)
-        dirty.put(canister)
+    pass_on(filled, 0.0015, dirty)
 
 
 def clean():
-    for canister in iter(dirty.get, None):
-        time.sleep(0.006)
-        empties.put(canister)
+    pass_on(dirty, 0.006, empties)
 
 
 run(fill, pour, clean)

@@ -1,9 +1,8 @@
 # limits: parse
 import json
 import queue
-import time
 
-from together import start
+from together import during, pass_on, start
 
 doc = json.dumps({"a": list(range(400)), "b": {str(i): i for i in range(200)}})
 q, r = queue.Queue(50), queue.Queue(50)
@@ -17,12 +16,9 @@ def parse():
 
 
 def store():
-    while True:
-        r.get()
-        time.sleep(0.0003)
+    pass_on(r, 0.0003)
 
 
 start(parse, store)
-end = time.time() + 4
-while time.time() < end:
+for _ in during(4):
     q.put(doc)

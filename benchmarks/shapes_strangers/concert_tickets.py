@@ -2,7 +2,7 @@
 import queue
 import time
 
-from together import run
+from together import pass_on, run
 
 requests, confirmed = queue.Queue(50), queue.Queue(40)
 
@@ -18,9 +18,7 @@ def on_sale():
 
 
 def reserve():
-    for seat in iter(requests.get, None):
-        time.sleep(0.0008)
-        confirmed.put(seat)
+    pass_on(requests, 0.0008, confirmed)
 
 
 def notify():

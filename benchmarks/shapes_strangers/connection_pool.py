@@ -3,6 +3,8 @@ import queue
 import threading
 import time
 
+from together import during, pass_on
+
 
 class Pool:
     def __init__(self, n):
@@ -30,15 +32,12 @@ def handler():
 
 
 def respond():
-    while True:
-        answers.get()
-        time.sleep(0.0003)
+    pass_on(answers, 0.0003)
 
 
 for _ in range(6):
     threading.Thread(target=handler, daemon=True).start()
 threading.Thread(target=respond, daemon=True).start()
-end = time.time() + 4
-while time.time() < end:
+for _ in during(4):
     jobs.put(1)
     time.sleep(0.0002)

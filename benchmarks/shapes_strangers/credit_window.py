@@ -4,6 +4,8 @@ import queue
 import threading
 import time
 
+from together import pass_on
+
 WINDOW = 8
 requests, replies = queue.Queue(), queue.Queue()
 credit = threading.Semaphore(WINDOW)
@@ -17,9 +19,7 @@ def client():
 
 
 def serve():
-    for n in iter(requests.get, None):
-        time.sleep(0.003)
-        replies.put(n)
+    pass_on(requests, 0.003, replies)
 
 
 def complete():

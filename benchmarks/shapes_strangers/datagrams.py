@@ -3,7 +3,7 @@ import queue
 import socket
 import time
 
-from together import start
+from together import during, start
 
 rx = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 rx.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
@@ -27,7 +27,6 @@ def book():
 
 start(receive, book)
 tx = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-end = time.time() + 4
-while time.time() < end:
+for _ in during(4):
     tx.sendto(b"x" * 200, rx.getsockname())
     time.sleep(0.001)

@@ -2,6 +2,8 @@
 import multiprocessing as mp
 import time
 
+from together import pass_on
+
 
 def pump(q):
     while True:
@@ -9,15 +11,11 @@ def pump(q):
 
 
 def filter_stage(q, r):
-    for x in iter(q.get, None):
-        time.sleep(0.002)
-        r.put(x)
+    pass_on(q, 0.002, r)
 
 
 def sink(r):
-    while True:
-        r.get()
-        time.sleep(0.002)
+    pass_on(r, 0.002)
 
 
 if __name__ == "__main__":

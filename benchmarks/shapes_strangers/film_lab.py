@@ -2,6 +2,8 @@
 import multiprocessing as mp
 import time
 
+from together import pass_on
+
 
 def scan(rolls):
     frame = 0
@@ -11,15 +13,11 @@ def scan(rolls):
 
 
 def develop(rolls, negatives):
-    for frame in iter(rolls.get, None):
-        time.sleep(0.004)
-        negatives.put(frame)
+    pass_on(rolls, 0.004, negatives)
 
 
 def enlarge(negatives, prints):
-    for frame in iter(negatives.get, None):
-        time.sleep(0.0015)
-        prints.put(frame)
+    pass_on(negatives, 0.0015, prints)
 
 
 def mount(prints):

@@ -2,15 +2,13 @@
 import queue
 import time
 
-from together import start
+from together import during, pass_on, start
 
 lines, records = queue.Queue(200), queue.Queue(200)
 
 
 def parse():
-    for x in iter(lines.get, None):
-        time.sleep(0.0008)
-        records.put(x)
+    pass_on(lines, 0.0008, records)
 
 
 def flusher():
@@ -23,7 +21,6 @@ def flusher():
 
 
 start(parse, flusher)
-end = time.time() + 4
-while time.time() < end:
+for _ in during(4):
     lines.put("GET /")
     time.sleep(0.0004)

@@ -1,8 +1,7 @@
 # limits: checksum|GIL|lock
 import queue
-import time
 
-from together import start
+from together import during, start
 
 qs = [queue.Queue(16) for _ in range(4)]
 
@@ -36,6 +35,5 @@ def write():
 
 
 start(tokenize, checksum, render, write)
-end = time.time() + 4
-while time.time() < end:
+for _ in during(4):
     qs[0].put(1)

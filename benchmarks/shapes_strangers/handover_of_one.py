@@ -4,6 +4,8 @@ import threading
 import time
 import zlib
 
+from together import pass_on
+
 a, b, c = (queue.Queue(maxsize=1) for _ in range(3))
 DATA = bytes(range(256)) * 900
 end = time.time() + 4
@@ -16,9 +18,7 @@ def read():
 
 
 def frame():
-    for d in iter(a.get, None):
-        time.sleep(0.001)
-        b.put(d)
+    pass_on(a, 0.001, b)
 
 
 def compress():

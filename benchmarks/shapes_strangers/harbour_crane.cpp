@@ -5,9 +5,19 @@
 #include <chrono>
 #include <thread>
 
-#include "textbook_queue.hpp"
+#include "../textbook_queue.hpp"
 
 using Lane = latlab::Counted<TextbookQueue<long, 24>, latlab::Writers::one>;
+
+static void carry(Lane& from, std::chrono::microseconds each, Lane& to) {
+  std::thread([&from, each, &to] {
+    for (;;) {
+      long n = from.pop();
+      std::this_thread::sleep_for(each);
+      to.push(n);
+    }
+  }).detach();
+}
 
 int main() {
   using namespace std::chrono_literals;
@@ -19,20 +29,8 @@ int main() {
   std::thread([] {
     for (long n = 0;; ++n) hold.push(n), std::this_thread::sleep_for(300us);
   }).detach();
-  std::thread([] {
-    for (;;) {
-      long n = hold.pop();
-      std::this_thread::sleep_for(2500us);
-      quay.push(n);
-    }
-  }).detach();
-  std::thread([] {
-    for (;;) {
-      long n = quay.pop();
-      std::this_thread::sleep_for(900us);
-      yard.push(n);
-    }
-  }).detach();
+  carry(hold, 2500us, quay);
+  carry(quay, 900us, yard);
   std::thread([] {
     for (;;) {
       yard.pop();

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "textbook_queue.hpp"
+#include "../textbook_queue.hpp"
 
 using Buffer = std::vector<unsigned>;
 using Counted = latlab::Counted<TextbookQueue<Buffer*>, latlab::Writers::one>;

@@ -1,8 +1,7 @@
 # limits: hidden convert
 import queue
-import time
 
-from together import run
+from together import feed, pass_on, run
 
 from latlab.queues import instrument
 
@@ -12,27 +11,19 @@ c = instrument(queue.Queue(32), name="c", source="write", drain="sync")
 
 
 def read():
-    while True:
-        a.put(1)
-        time.sleep(0.0002)
+    feed(a, 1, 0.0002)
 
 
 def convert():
-    for x in iter(a.get, None):
-        time.sleep(0.003)
-        b.put(x)
+    pass_on(a, 0.003, b)
 
 
 def write():
-    for x in iter(b.get, None):
-        time.sleep(0.001)
-        c.put(x)
+    pass_on(b, 0.001, c)
 
 
 def sync():
-    while True:
-        c.get()
-        time.sleep(0.001)
+    pass_on(c, 0.001)
 
 
 run(read, convert, write, sync)

@@ -4,7 +4,7 @@ import queue
 import threading
 import time
 
-from together import run
+from together import pass_on, run
 
 raw_l, raw_r = queue.Queue(20), queue.Queue(20)
 left, right = queue.Queue(20), queue.Queue(20)
@@ -23,15 +23,11 @@ class Feed(threading.Thread):
 
 
 def decode_left():
-    for x in iter(raw_l.get, None):
-        time.sleep(0.001)
-        left.put(x)
+    pass_on(raw_l, 0.001, left)
 
 
 def decode_right():
-    for x in iter(raw_r.get, None):
-        time.sleep(0.004)
-        right.put(x)
+    pass_on(raw_r, 0.004, right)
 
 
 def merge():
@@ -42,9 +38,7 @@ def merge():
 
 
 def store():
-    while True:
-        out.get()
-        time.sleep(0.0005)
+    pass_on(out, 0.0005)
 
 
 Feed(raw_l).start()

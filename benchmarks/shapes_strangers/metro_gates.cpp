@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "textbook_queue.hpp"
+#include "../textbook_queue.hpp"
 
 using CountedGate = latlab::Counted<TextbookQueue<int, 100>, latlab::Writers::one>;
 

@@ -4,7 +4,7 @@ import queue
 import threading
 import time
 
-from together import run
+from together import feed, pass_on, run
 
 from latlab.queues import instrument
 
@@ -34,9 +34,7 @@ middle = Ring(16)
 
 
 def ingest():
-    while True:
-        first.put(1)
-        time.sleep(0.0002)
+    feed(first, 1, 0.0002)
 
 
 def clean():
@@ -53,9 +51,7 @@ def score():
 
 
 def emit():
-    while True:
-        last.get()
-        time.sleep(0.0005)
+    pass_on(last, 0.0005)
 
 
 run(ingest, clean, score, emit)

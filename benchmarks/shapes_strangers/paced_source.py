@@ -1,26 +1,22 @@
 # limits: none|timer|load
 import queue
 import sched
-import threading
 import time
+
+from together import pass_on, start
 
 q1, q2 = queue.Queue(), queue.Queue()
 
 
 def normalise():
-    while (x := q1.get()) is not None:
-        time.sleep(0.002)
-        q2.put(x)
-    q2.put(None)
+    pass_on(q1, 0.002, q2)
 
 
 def persist():
-    while q2.get() is not None:
-        time.sleep(0.001)
+    pass_on(q2, 0.001)
 
 
-ts = [threading.Thread(target=normalise), threading.Thread(target=persist)]
-[t.start() for t in ts]
+ts = start(normalise, persist)
 s = sched.scheduler(time.monotonic, time.sleep)
 t = time.monotonic()
 for i in range(800):

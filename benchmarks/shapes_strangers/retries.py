@@ -3,7 +3,7 @@ import queue
 import random
 import time
 
-from together import start
+from together import during, pass_on, start
 
 todo, pages = queue.Queue(), queue.Queue(50)
 rng = random.Random(3)
@@ -19,14 +19,11 @@ def fetch():
 
 
 def parse():
-    while True:
-        pages.get()
-        time.sleep(0.001)
+    pass_on(pages, 0.001)
 
 
 start(fetch, parse)
-end = time.time() + 4
-while time.time() < end:
+for _ in during(4):
     if todo.qsize() < 100:
         todo.put("u")
     else:

@@ -11,13 +11,15 @@ using Ring = latlab::SpscRing<int>;
 static Ring orders(8, info("orders", "gateway", "engine")), fills(8, info("fills", "engine", "reporter")),
     credits(8, info("credits", "reporter", "gateway"));
 
+static void nap(std::chrono::microseconds t) {
+  std::this_thread::sleep_for(t);
+}
 static void put(Ring& r, int v) {
   while (!r.try_push(v)) {
   }
 }
 static int get(Ring& r) {
-  while (r.front() == nullptr) {
-  }
+  while (r.front() == nullptr) nap(20us);
   int v = *r.front();
   r.pop();
   return v;
@@ -27,38 +29,22 @@ static void spin(std::chrono::microseconds t) {
   while (std::chrono::steady_clock::now() < until) {
   }
 }
-static void nap(std::chrono::microseconds t) {
-  std::this_thread::sleep_for(t);
+static void serve(Ring& from, void (*spend)(std::chrono::microseconds), std::chrono::microseconds each,
+                  Ring& to) {
+  std::thread([&from, spend, each, &to] {
+    for (;;) {
+      int v = get(from);
+      spend(each);
+      put(to, v);
+    }
+  }).detach();
 }
 
 int main() {
   for (int i = 0; i < 4; ++i) credits.try_push(i);
-  std::thread([] {
-    for (;;) {
-      int v;
-      while (credits.front() == nullptr) nap(20us);
-      v = *credits.front();
-      credits.pop();
-      nap(200us);
-      put(orders, v);
-    }
-  }).detach();
-  std::thread([] {
-    for (;;) {
-      while (orders.front() == nullptr) nap(20us);
-      int v = get(orders);
-      spin(900us);
-      put(fills, v);
-    }
-  }).detach();
-  std::thread([] {
-    for (;;) {
-      while (fills.front() == nullptr) nap(20us);
-      int v = get(fills);
-      nap(150us);
-      put(credits, v);
-    }
-  }).detach();
+  serve(credits, nap, 200us, orders);
+  serve(orders, spin, 900us, fills);
+  serve(fills, nap, 150us, credits);
   std::this_thread::sleep_for(4s);
   std::_Exit(0);
 }

@@ -21,6 +21,16 @@ static long get(Ring& r) {
   return v;
 }
 
+static void serve(Ring& from, std::chrono::microseconds each, Ring& to) {
+  std::thread([&from, each, &to] {
+    for (;;) {
+      long v = get(from);
+      std::this_thread::sleep_for(each);
+      put(to, v);
+    }
+  }).detach();
+}
+
 int main() {
   std::thread([] {
     for (long i = 0;; ++i) {
@@ -28,20 +38,8 @@ int main() {
       put(b, i);
     }
   }).detach();
-  std::thread([] {
-    for (;;) {
-      long v = get(a);
-      std::this_thread::sleep_for(2500us);
-      put(c, v);
-    }
-  }).detach();
-  std::thread([] {
-    for (;;) {
-      long v = get(b);
-      std::this_thread::sleep_for(700us);
-      put(d, v);
-    }
-  }).detach();
+  serve(a, 2500us, c);
+  serve(b, 700us, d);
   std::thread([] {
     for (;;) {
       get(c);

@@ -3,7 +3,7 @@ import itertools
 import queue
 import time
 
-from together import run
+from together import pass_on, run
 
 catches, drives, finishes = (queue.Queue(16) for _ in range(3))
 
@@ -15,21 +15,15 @@ def stroke():
 
 
 def engine_room():
-    for n in iter(catches.get, None):
-        time.sleep(0.003)
-        drives.put(n)
+    pass_on(catches, 0.003, drives)
 
 
 def bow_pair():
-    for n in iter(drives.get, None):
-        time.sleep(0.003)
-        finishes.put(n)
+    pass_on(drives, 0.003, finishes)
 
 
 def cox():
-    while True:
-        finishes.get()
-        time.sleep(0.003)
+    pass_on(finishes, 0.003)
 
 
 run(stroke, engine_room, bow_pair, cox, seconds=5)

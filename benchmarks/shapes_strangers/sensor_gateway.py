@@ -3,7 +3,7 @@ import queue
 import random
 import time
 
-from together import run
+from together import pass_on, run
 
 readings, alarms = queue.Queue(100), queue.Queue(100)
 rng = random.Random(5)
@@ -27,9 +27,7 @@ def check():
 
 
 def notify():
-    while True:
-        alarms.get()
-        time.sleep(0.002)
+    pass_on(alarms, 0.002)
 
 
 run(sensor, check, notify)

@@ -2,7 +2,7 @@
 import queue
 import time
 
-from together import start
+from together import during, pass_on, start
 
 incoming = queue.Queue(64)
 to_archive, to_index = queue.Queue(64), queue.Queue(64)
@@ -24,13 +24,10 @@ def archive():
 
 
 def index():
-    while True:
-        to_index.get()
-        time.sleep(0.0025)
+    pass_on(to_index, 0.0025)
 
 
 start(tee, archive, index)
-end = time.time() + 4
-while time.time() < end:
+for _ in during(4):
     incoming.put("m")
     time.sleep(0.0003)

@@ -2,7 +2,7 @@
 import queue
 import time
 
-from together import run
+from together import pass_on, run
 
 WINDOW = 8
 to_broker = queue.Queue(32)
@@ -20,16 +20,11 @@ def buyer():
 
 
 def broker():
-    for order in iter(to_broker.get, None):
-        time.sleep(0.003)
-        to_ledger.put(order)
+    pass_on(to_broker, 0.003, to_ledger)
 
 
 def ledger():
-    while True:
-        to_ledger.get()
-        time.sleep(0.0006)
-        tokens.put(1)
+    pass_on(to_ledger, 0.0006, tokens)
 
 
 for _ in range(WINDOW):

@@ -4,6 +4,8 @@ import queue
 import threading
 import time
 
+from together import pass_on
+
 orders, plated = queue.Queue(20), queue.Queue(20)
 letters, stamped = queue.Queue(10), queue.Queue(10)
 
@@ -14,14 +16,10 @@ def cook_line():
             orders.put(n)
 
     def fry():
-        for dish in iter(orders.get, None):
-            time.sleep(0.004)
-            plated.put(dish)
+        pass_on(orders, 0.004, plated)
 
     def serve():
-        while True:
-            plated.get()
-            time.sleep(0.001)
+        pass_on(plated, 0.001)
 
     return take_order, fry, serve
 
@@ -32,14 +30,10 @@ def post_line():
             letters.put(n)
 
     def stamp():
-        for letter in iter(letters.get, None):
-            time.sleep(0.007)
-            stamped.put(letter)
+        pass_on(letters, 0.007, stamped)
 
     def bag():
-        while True:
-            stamped.get()
-            time.sleep(0.002)
+        pass_on(stamped, 0.002)
 
     return queue_up, stamp, bag
 

@@ -3,7 +3,7 @@ import queue
 import socket
 import time
 
-from together import start
+from together import during, pass_on, start
 
 rx = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 rx.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16384)
@@ -17,20 +17,15 @@ def listen():
 
 
 def decode():
-    for p in iter(packets.get, None):
-        time.sleep(0.003)
-        quotes.put(p)
+    pass_on(packets, 0.003, quotes)
 
 
 def apply():
-    while True:
-        quotes.get()
-        time.sleep(0.0002)
+    pass_on(quotes, 0.0002)
 
 
 start(listen, decode, apply)
 tx = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-end = time.time() + 4
-while time.time() < end:
+for _ in during(4):
     tx.sendto(b"q" * 120, rx.getsockname())
     time.sleep(0.001)

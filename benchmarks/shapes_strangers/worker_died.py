@@ -3,7 +3,7 @@ import queue
 import threading
 import time
 
-from together import run
+from together import pass_on, run
 
 events, rows = queue.Queue(100), queue.Queue(100)
 
@@ -20,9 +20,7 @@ def enrich():
 
 
 def insert():
-    while True:
-        rows.get()
-        time.sleep(0.0008)
+    pass_on(rows, 0.0008)
 
 
 def listen():

@@ -14,14 +14,8 @@ from latlab.cli.kit.options import JSON
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
 
-# Whose `compare` understands which kind of recording, as the words of its command.
-_COMPARE = {
-    "diagnosis": ("diagnose", "compare"),
-    "jitter": ("jitter", "compare"),
-    "messaging": ("messaging", "compare"),
-    "bench": ("bench", "compare"),
-    "queues": ("queues", "compare"),
-}
+# Whose `compare` understands which kind of recording.
+_COMPARED = {"diagnosis": "diagnose"} | {kind: kind for kind in ("jitter", "messaging", "bench", "queues")}
 
 
 @click.group(cls=SuggestingGroup)
@@ -98,13 +92,14 @@ def compare(before: Path, after: Path, as_json: bool, options: tuple[str, ...]) 
         raise UsageError(
             f"{before} holds {kinds[0]} and {after} holds {kinds[1]}: they have nothing to compare"
         )
-    words = _COMPARE.get(kinds[0])
-    if words is None:
+    group = _COMPARED.get(kinds[0])
+    if group is None:
         raise UsageError(
-            f"recordings of {kinds[0]} can't be compared", remedy=f"known: {', '.join(_COMPARE)}"
+            f"recordings of {kinds[0]} can't be compared", remedy=f"known: {', '.join(_COMPARED)}"
         )
     options = ("--json", *options) if as_json else options
-    return latlab.main([*words, str(before), str(after), *options], prog_name="latlab", standalone_mode=False)
+    words = [group, "compare", str(before), str(after), *options]
+    return latlab.main(words, prog_name="latlab", standalone_mode=False)
 
 
 @runs.command()

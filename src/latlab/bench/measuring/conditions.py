@@ -18,7 +18,6 @@ from latlab.model.evidence.said import said
 
 __all__ = ["FACTORS", "FILES", "LEVELS", "Knobs", "available", "closed", "hogs"]
 
-FACTORS = ("scheduling", "governor", "rt_limit", "fair_server", "load", "input")
 LEVELS = {
     "scheduling": ("other", "fifo"),
     "governor": ("powersave", "performance"),
@@ -27,6 +26,7 @@ LEVELS = {
     "load": ("idle", "hog"),
     "input": ("fixed", "fresh"),
 }
+FACTORS = tuple(LEVELS)
 FILES = {
     "governor": "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
     "rt_limit": "/proc/sys/kernel/sched_rt_runtime_us",

@@ -1,4 +1,4 @@
-// The queue of the textbook: a mutex and condition variables; `most` bounds what it holds.
+// The queue of the textbook: a mutex and condition variables; `most` or `room` bounds what it holds.
 #pragma once
 #include <condition_variable>
 #include <cstddef>
@@ -10,15 +10,16 @@ template <class T, std::size_t most = SIZE_MAX>
 class TextbookQueue {
  public:
   using value_type = T;
+  explicit TextbookQueue(std::size_t room = most) : room_(room) {}
   void push(T v) {
     std::unique_lock g(m_);
-    space_.wait(g, [&] { return q_.size() < most; });
+    space_.wait(g, [&] { return q_.size() < room_; });
     q_.push_back(v);
     some_.notify_one();
   }
   bool try_push(T v) {
     std::lock_guard g(m_);
-    if (q_.size() >= most) return false;
+    if (q_.size() >= room_) return false;
     q_.push_back(v);
     some_.notify_one();
     return true;
@@ -37,4 +38,5 @@ class TextbookQueue {
   std::deque<T> q_;
   std::condition_variable some_;
   std::condition_variable space_;
+  std::size_t room_;
 };
