@@ -5,6 +5,9 @@ BIN    := $(VENV)/bin
 EXTRAS ?= market,frames,tui,brokers,simulate,cxx,address,code,python,fft,opencl,cluster,test,lint
 JOBS   ?= $(shell nproc)
 PYTEST_ARGS ?=
+# Each process begins with a stretch of the tests, and takes from the other's end when it has done: a file's tests stay
+# together, so what its fixtures build is built once, and those that compute run beside those that wait.
+SPREAD := -n $(JOBS) --dist worksteal
 CLANGXX ?= clang++
 FUZZ_SECONDS ?= 300
 # Warnings are errors where this is ON, as in .ci/run; a stranger's newer compiler may warn of what ours doesn't.
@@ -56,7 +59,7 @@ demo: core ## run a trading pipeline, find what makes its tail, forecast a fix, 
 	$(BIN)/latlab diagnose $(ARGS) || test $$? -eq 3  # 3: measured, and the output says why not to trust it
 
 test: install test-core ## the tests of a few minutes: core, unit, files, and a live smoke test of each tool
-	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS) -m "not long" tests/unit tests/files
+	$(BIN)/python -m pytest $(SPREAD) $(PYTEST_ARGS) -m "not long" tests/unit tests/files
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m smoke tests/live  # against a live machine: one at a time
 
 test-all: test test-types test-imports ## every test
@@ -65,7 +68,7 @@ test-all: test test-types test-imports ## every test
 
 # One a CPU: with more some that wait for a time-out of their own failed.
 test-beside: install ## of the tests that `make test` leaves out those that run beside others
-	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS) -m "long or (side_by_side and not smoke)" tests/unit tests/files tests/live
+	$(BIN)/python -m pytest $(SPREAD) $(PYTEST_ARGS) -m "long or (side_by_side and not smoke)" tests/unit tests/files tests/live
 
 test-alone: install ## and those that want the machine for themselves
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not smoke and not side_by_side" tests/live

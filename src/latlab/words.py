@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "duration_interval",
     "duration_of",
     "limit",
+    "nearest",
     "number",
     "plural",
     "printable",
@@ -126,6 +127,14 @@ def size(value: float | None) -> str:
             break
         amount /= 1024
     return f"{_significant(amount, 3)} {unit}"
+
+
+def nearest(given: str, known: Iterable[str]) -> str:
+    """The remedy for a name that nobody knows: "did you mean 'list'?", or nothing where none is like it."""
+    import difflib  # seldom needed, and `--help` waits for every import
+
+    near = difflib.get_close_matches(given, list(known), n=1)
+    return f"did you mean '{near[0]}'?" if near else ""
 
 
 def plural(number: int, one: str, many: str = "") -> str:

@@ -108,6 +108,7 @@ def test_an_unknown_revision_and_a_missing_file_are_errors_of_usage(folder: Path
     assert left(folder) == []
 
 
+@pytest.mark.side_by_side
 def test_an_ended_run_leaves_no_worktree(folder: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "latlab", "bench", "rev", "HEAD", "--build", "sleep 60", "--command", "true"],

@@ -206,6 +206,7 @@ def test_a_pipeline_process_that_is_told_to_end_ends_and_what_it_did_is_told(tmp
     assert diagnosis["events"] > 0
 
 
+@pytest.mark.side_by_side
 def test_the_demonstration_runs_on_every_shared_itch_file(tmp_path: Path) -> None:
     files = sorted((SHARED / "itch").glob("*")) if (SHARED / "itch").is_dir() else []
     if not files:

@@ -136,6 +136,7 @@ def free_port() -> int:
         return port
 
 
+@pytest.mark.side_by_side
 @pytest.mark.parametrize("groups", [("127.0.0.1", "127.0.0.1"), ("239.77.1.1", "239.77.1.2")])
 def test_two_lines_with_losses_and_a_request_server_give_the_whole_feed_to_file_and_books(
     day: Path, tmp_path: Path, groups: tuple[str, str]
@@ -276,6 +277,7 @@ def test_a_feed_told_as_pitch_has_the_inside_that_it_has_as_itch(day: Path, tmp_
     assert untold(tmp_path / "pitch.txt") == untold(tmp_path / "itch.txt")
 
 
+@pytest.mark.side_by_side
 def test_a_pitch_feed_on_two_lines_is_received_once_by_file_and_books(day: Path, tmp_path: Path) -> None:
     told = tmp_path / "day.pitch"
     told.write_bytes(b"".join(Pitch(day.read_bytes()).units))

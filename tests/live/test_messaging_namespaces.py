@@ -113,6 +113,7 @@ def test_without_a_token_bucket_the_box_holds_the_line_to_its_rate(tmp_path: Pat
     assert document["receiving_throughput"]["bytes_per_s"] * 8 < 1.15 * 20e6
 
 
+@pytest.mark.side_by_side
 @pytest.mark.rights
 def test_without_the_rights_to_a_namespace_one_line_says_which_ones() -> None:
     if shutil.which("setpriv") is None or os.geteuid() != 0:
@@ -126,6 +127,7 @@ def test_without_the_rights_to_a_namespace_one_line_says_which_ones() -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.side_by_side
 @pytest.mark.rights
 def test_a_line_that_loses_is_counted_and_not_averaged() -> None:
     if not namespaces():

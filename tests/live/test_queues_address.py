@@ -9,6 +9,7 @@ from latlab.queues import load, parse_remote_queue, readers_by_address
 from latlab.system.kernel.binaries.symbols import plain_name
 
 pytest.importorskip("elftools", reason="symbols need the extra 'address'")
+pytestmark = pytest.mark.side_by_side  # counters are read where they lie: no time is judged
 
 PROGRAM = """
 #include <chrono>

@@ -25,6 +25,8 @@ from latlab.queues.count.instrument import (
 )
 from latlab.queues.sample.follow import Follower
 
+pytestmark = pytest.mark.side_by_side  # what is counted is read: no time is judged
+
 
 def totals(counted: Any) -> Any:
     return counted.counts.total_in, counted.counts.total_out

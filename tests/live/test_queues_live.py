@@ -21,6 +21,8 @@ from latlab.queues.model.tandem import Line, observe, simulate
 from latlab.queues.sample.recorder import COLUMNS
 from latlab.reports.queues.export import EXPORTS, Subject
 
+pytestmark = pytest.mark.side_by_side  # what is written and served is read: no time is judged
+
 
 def now(number: Any, name: Any = "orders") -> Any:
     return QueueNow(number, name, "bounded", "feed", "book", 8, 10, 8, 1, 0, 100.0, 90.0, 2, 3, 5)

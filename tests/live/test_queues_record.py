@@ -17,6 +17,8 @@ from latlab.formats.event_traces.files import HEADER_BYTES, LANE_HEAD_BYTES, MAG
 from latlab.formats.recording import open_recording
 from latlab.queues import Memory, Recorder, applications, load
 
+pytestmark = pytest.mark.side_by_side  # of folders of their own, what is recorded is read: no time is judged
+
 APPLICATION = """
 import sys, time
 from latlab._core import counting

@@ -27,6 +27,7 @@ REASON = _unavailable()
 pytestmark = [
     pytest.mark.skipif(REASON is not None, reason=f"stacks: {REASON}"),
     pytest.mark.rights,
+    pytest.mark.side_by_side,  # names are read, and which has most of the samples: no time is judged
 ]
 dwarf = pytest.mark.skipif(not unwinds_by_dwarf(), reason="libdw1 is not installed")
 spy = pytest.mark.skipif(find_py_spy() is None, reason="py-spy is not installed")

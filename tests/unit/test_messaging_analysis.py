@@ -177,7 +177,7 @@ def test_the_counted_summary_is_the_houses_summary(values: list[int]) -> None:
         ({"messages": 0}, "at least 1 message"),
         ({"size": 0}, "0 bytes"),
         ({"transport": "udp", "size": 70_000}, "65507"),
-        ({"transport": "upd"}, "did you mean udp"),
+        ({"transport": "upd"}, "did you mean 'udp'"),
         ({"batch": 0}, "--batch"),
         ({"topology": "direct", "stalls": ((1, 1),)}, "no broker"),
         ({"half": True}, "pingpong"),

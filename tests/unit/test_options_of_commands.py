@@ -110,6 +110,24 @@ def test_an_unknown_option_is_answered_with_the_nearest(
     assert capsys.readouterr().err.endswith("unknown option '--hepl'; did you mean '--help'?\n")
 
 
+@pytest.mark.parametrize(
+    ("typed", "near"),
+    [
+        ("completion fsh", "fish"),
+        ("stubs play --pace shedule x", "schedule"),
+        ("stubs play --pace loop x", ""),
+    ],
+)
+def test_a_value_that_is_none_of_an_options_words_is_answered_with_the_nearest(
+    typed: str, near: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(typed.split())
+    assert left.value.code == 2
+    remedy = f"; did you mean '{near}'?" if near else " --help'"
+    assert capsys.readouterr().err.endswith(f"{remedy}\n")
+
+
 def test_an_old_spelling_works_and_prints_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
     command = commands()["latlab jitter"]
     with command.make_context("latlab jitter", ["--fifo", "7"], resilient_parsing=False) as ctx:

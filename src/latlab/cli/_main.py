@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from typing import Any
@@ -19,7 +18,7 @@ from latlab.cli.kit.output_failures import (
     say_failure,
 )
 from latlab.errors import ExitCode, LatlabError, MissingExtraError
-from latlab.words import printable
+from latlab.words import nearest, printable
 
 # One line a command: its module in latlab.cli (which holds a click command of the same name) and its help.
 # The help stands here too, so that `latlab --help` imports no command.
@@ -42,18 +41,25 @@ COMMANDS: dict[str, str] = {
 }
 
 _PAGES = frozenset(("-h", "--help", "--version"))
+_NONE_OF = re.compile(r"'([^']*)' is not one of ")
 _OWN_LINE = re.compile(r"\n(?!  \| )")
 # What a core install does without, and the extra that brings it.
 EXTRAS = {"pyarrow": "market", "scipy": "market"}
 
 
-def _usage(command: str, message: str) -> str:
+def _usage(command: str, message: str, near: str = "") -> str:
     """The line of an error of usage: what is wrong, and a remedy, or where to find one."""
-    return (
-        f"{command}: {message}"
-        if message.endswith("?")
-        else f"{command}: {message.rstrip('.')}; see '{command} --help'"
-    )
+    if message.endswith("?"):
+        return f"{command}: {message}"
+    remedy = near or f"see '{command} --help'"
+    return f"{command}: {message.rstrip('.')}; {remedy}"
+
+
+def _nearest_choice(error: click.UsageError, said: str) -> str:
+    """The remedy for a value that is none of an option's words."""
+    kind = error.param.type if isinstance(error, click.BadParameter) and error.param else None
+    given = _NONE_OF.search(said)
+    return nearest(given[1], map(str, kind.choices)) if isinstance(kind, click.Choice) and given else ""
 
 
 def _plain(message: str) -> str:
@@ -118,16 +124,16 @@ def main(arguments: list[str] | None = None) -> None:
             spelling for one in error.ctx.command.get_params(error.ctx)
             if not getattr(one, "hidden", False) for spelling in one.opts
         ]  # fmt: skip
-        near = difflib.get_close_matches(error.option_name, known, n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
-        click.echo(_usage(command, f"unknown option '{printable(error.option_name)}'{hint}"), err=True)
+        said = f"unknown option '{printable(error.option_name)}'"
+        click.echo(_usage(command, said, nearest(error.option_name, known)), err=True)
         sys.exit(ExitCode.USAGE)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         sys.exit(ExitCode.USAGE)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "latlab"
-        click.echo(_usage(command, printable(_plain(error.format_message()))), err=True)
+        said = printable(_plain(error.format_message()))
+        click.echo(_usage(command, said, _nearest_choice(error, said)), err=True)
         sys.exit(ExitCode.USAGE)
     except click.ClickException as error:
         click.echo(f"latlab: {printable(error.format_message())}", err=True)

@@ -7,12 +7,12 @@ Source: github.com/openmessaging/benchmark, Workload.java.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from typing import Any
 
 from latlab.errors import InputError
+from latlab.words import nearest
 
 __all__ = ["is_openmessaging", "read_openmessaging"]
 
@@ -50,8 +50,7 @@ def read_openmessaging(path: str | os.PathLike[str], text: str) -> dict[str, Any
         if key in _ASIDE:
             continue
         if key not in numbers:
-            near = difflib.get_close_matches(key, [*numbers, *_ASIDE], n=1)
-            remedy = f"did you mean '{near[0]}'?" if near else None
+            remedy = nearest(key, [*numbers, *_ASIDE]) or None
             raise InputError(path, "is not a key of an OpenMessaging workload", place=key, remedy=remedy)
         try:
             numbers[key] = float(value.strip().strip("'\""))

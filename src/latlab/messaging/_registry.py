@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import shutil
 
@@ -12,6 +11,7 @@ from latlab.messaging.running.ways.clients import CLIENTS, library, require_libr
 from latlab.messaging.running.ways.links import ALIASES, BOTH, NATIVE
 from latlab.messaging.running.ways.plugin import facts_of_plugin, is_plugin
 from latlab.model.messaging.results import Facts
+from latlab.words import nearest
 
 _ZEROMQ = {
     f"zeromq-{how}": Facts(
@@ -93,11 +93,8 @@ def facts_of(name: str) -> Facts:
     known = every_transport()
     found = known.get(ALIASES.get(name, name))
     if found is None:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise UsageError(
-            f"unknown transport '{name}'", remedy=f"{hint}'latlab messaging transports' lists them"
-        )
+        remedy = f"{nearest(name, known)} 'latlab messaging transports' lists them".lstrip()
+        raise UsageError(f"unknown transport '{name}'", remedy=remedy)
     return found
 
 

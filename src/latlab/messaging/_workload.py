@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import tomllib
 from typing import Any
@@ -12,6 +11,7 @@ from latlab.formats.trusted import MOST_TEXT_BYTES, read_file
 from latlab.messaging._openmessaging import is_openmessaging, read_openmessaging
 from latlab.model.messaging.options import OPTIONS, settings_of
 from latlab.model.messaging.results import Settings
+from latlab.words import nearest
 
 __all__ = ["load_workload"]
 
@@ -46,9 +46,7 @@ def load_workload(path: str | os.PathLike[str], **more: Any) -> Settings:
     for key, value in document.items():
         name = key.replace("_", "-")
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean '{near[0]}'? " if near else ""
-            remedy = f"{hint}keys are the options of 'latlab messaging run'"
+            remedy = f"{nearest(name, known)} keys are the options of 'latlab messaging run'".lstrip()
             raise InputError(path, "is not an option of a run", place=key, remedy=remedy)
         if isinstance(value, dict) and name == "driver":
             value = [f"{option}={_text(one)}" for option, one in value.items()]

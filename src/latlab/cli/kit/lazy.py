@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Mapping
 from typing import Any
@@ -11,6 +10,7 @@ import click
 
 from latlab.cli.kit.numbers import with_numbers
 from latlab.cli.kit.progress import with_verbosity
+from latlab.words import nearest
 
 __all__ = ["LazyGroup", "SuggestingGroup", "by_name"]
 
@@ -38,9 +38,8 @@ class SuggestingGroup(click.Group):
         """As click does, with a hint."""
         name, known = args[0] if args else "", self.list_commands(ctx)
         if name and name not in known and not name.startswith("-"):
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
-            raise click.UsageError(f"unknown command '{name}'{hint}", ctx)
+            said = "; ".join(filter(None, (f"unknown command '{name}'", nearest(name, known))))
+            raise click.UsageError(said, ctx)
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

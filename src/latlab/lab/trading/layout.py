@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 import typing
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 from latlab.errors import InputError, UsageError
 from latlab.formats.checked_toml import as_table, checked, filled, member, only, read_document, table
 from latlab.model.diagnosis.layout import STAGES, Layout, ReplayLayout, StageLayout, ThreadLayout
-from latlab.words import duration_of
+from latlab.words import duration_of, nearest
 
 __all__ = ["STORY", "load_layout", "parse_layout", "slowed", "slowed_by"]
 
@@ -105,9 +104,8 @@ def slowed(layout: Layout, stage: str, service_ns: int) -> Layout:
             changed = dataclasses.replace(layout.stages[kind], slow=tuple(slow.items()))
             return dataclasses.replace(layout, stages={**layout.stages, kind: changed})
     names = [*STAGES, *(name for kind in STAGES for name in layout.instances(kind))]
-    near = difflib.get_close_matches(stage, names, n=1)
-    hint = f"did you mean '{near[0]}'? " if near else ""
-    raise UsageError(f"unknown stage '{stage}'", remedy=f"{hint}name one of: {', '.join(names)}")
+    remedy = f"{nearest(stage, names)} name one of: {', '.join(names)}".lstrip()
+    raise UsageError(f"unknown stage '{stage}'", remedy=remedy)
 
 
 def slowed_by(layout: Layout, planted: Sequence[str]) -> Layout:

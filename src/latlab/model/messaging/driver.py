@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from latlab.errors import UsageError
+from latlab.words import nearest
 
 __all__ = ["DriverOption", "checked_driver"]
 
@@ -55,8 +55,7 @@ def checked_driver(name: str, options: Sequence[DriverOption], given: Mapping[st
     known = {option.name: option for option in options}
     for key in given:
         if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean '{near[0]}'? " if near else ""
             have = f"it has {', '.join(known)}" if known else "it has none"
-            raise UsageError(f"{name} has no driver option '{key}'", remedy=f"{hint}{have}")
+            remedy = f"{nearest(key, known)} {have}".lstrip()
+            raise UsageError(f"{name} has no driver option '{key}'", remedy=remedy)
     return {key: option.check(str(given.get(key, option.default))) for key, option in known.items()}

@@ -29,6 +29,7 @@ from pathlib import Path
 from latlab.errors import InputError, UsageError
 from latlab.formats.documents import write_text
 from latlab.formats.trusted import MOST_TEXT_BYTES, read_file
+from latlab.words import nearest
 
 SUFFIX = ".actions"
 VERBS = (
@@ -139,14 +140,11 @@ def _parse_line(words: list[str], source: str, line: int) -> Action:
         "io read": (1, 2), "io write": (1, 2), "io fsync": (0, 0), "exit": (0, 0),
     }  # fmt: skip
     if verb not in wanted:
-        import difflib
-
-        near = difflib.get_close_matches(verb, wanted, n=1)
         raise InputError(
             source,
             f"unknown action '{verb}'",
             place=f"line {line}",
-            remedy=f"did you mean '{near[0]}'?" if near else f"one of {', '.join(wanted)}",
+            remedy=nearest(verb, wanted) or f"one of {', '.join(wanted)}",
         )
     least, most = wanted[verb]
     if not least <= len(rest) <= most:
