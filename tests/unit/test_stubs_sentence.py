@@ -27,6 +27,15 @@ def test_one_to_one_is_said_only_where_the_measured_slope_says_so(
     assert rate in said("total", slope=slope)
 
 
+def test_all_the_way_is_said_only_where_a_limit_would_stand_out_of_the_noise() -> None:
+    assert "all the way" in said("total", half=0.02)
+    assert said("total", half=0.1) == (
+        "speeding up `x` pays off in proportion; without its work the system's time falls by 40.0 % (± 10.0 %), "
+        "unless something takes over beyond 75 %, which would not stand out of the noise"
+    )
+    assert "where something takes over does not stand out of the noise" in said("total", half=0.5)
+
+
 def test_the_part_that_was_asked_for_is_named() -> None:
     assert said("none").startswith("speeding up `x` does not pay")
     assert said("total", part="wait").startswith("speeding up the waits of `x`")

@@ -41,6 +41,7 @@ CERTAIN = 3.0
 NOT_TOLD = 0.02  # a gain that may be larger than this is not called none
 _ONE_TO_ONE = 0.1  # by which a slope may be off 1 and still is called so
 FLOOR = 0.005
+SEEN = 0.85  # a limit below this speedup has to stand out of the noise, else "all the way" is not said
 NOTHING = 0.1  # of the slope before the knee: a slope after it that is said to be none
 LEAST_SPAN = 0.1  # the curve beyond the largest measured speedup is extrapolated
 FEWEST_ROUNDS = 7
@@ -148,7 +149,8 @@ def forecast(
         least_interval=(bounds[0], bounds[1]),
         curve=curve,
         sentence=sentence(
-            kind, gains, knee.at, knee.beyond, name, what=what, better=better, takes_over=takes_over
+            kind, gains, knee.at, knee.beyond, name, what=what, better=better, takes_over=takes_over,
+            most=curve[-1].interval[1], half=float(widths[-1]),
         ),
         rounds=len(kept),
         per_round=per_round,
@@ -320,6 +322,7 @@ def sentence(
     slope: tuple[float, float] | None = None,
     part: str = "work",
     most: float = 0.0,
+    half: float = 0.0,
 ) -> str:
     """What was found, in one sentence.
 
@@ -335,6 +338,7 @@ def sentence(
         slope: what the system gains of each second that the component saves, and half the width of its 95 %
             interval; None where that isn't known.
         most: upper end of the whole gain's 95 % interval, where none was found.
+        half: half the width of that interval.
         part: what of the component is faster: "work", "wait" or "both".
     """
     asked, without = {
@@ -355,7 +359,13 @@ def sentence(
         return said(Speedup.DOES_NOT_PAY, asked=which, what=what)
     rate = _rate(slope)
     if kind == "total":
-        return said(Speedup.PAYS, asked=which, rate=rate, without=without, change=change(float(gains[-1])))
+        whole = float(gains[-1])
+        # A limit costs what lies beyond it; one that costs no more than half the interval can't be seen.
+        seen = 1 - half / max(1e-9, whole)
+        found = Speedup.PAYS if seen >= SEEN else Speedup.PAYS_UNLIMITED if seen > 0 else Speedup.PAYS_SOMEHOW
+        return said(
+            found, asked=which, rate=rate, without=without, change=change(whole), half=half, seen=max(0.0, seen)
+        )
     return said(
         Speedup.PAYS_UP_TO,
         asked=which,

@@ -493,6 +493,7 @@ def _conclude(
         found.pays_beyond or 0.0, name, takes_over=takes_over,
         slope=(gained / (knee * alone), whole * gained / (knee * alone)) if alone else None,
         most=curve[-1].interval[1], part=faster,
+        half=(curve[-1].interval[1] - curve[-1].interval[0]) / 2,
     )  # fmt: skip
     if faster == "work" and blocked > _steps.WAITS * max(1, busy) and "waitless" not in lab.flags:
         sentence = said(Speedup.WAITS_KEPT, sentence=sentence, blocked_ns=blocked)
