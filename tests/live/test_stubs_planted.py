@@ -126,10 +126,38 @@ PLANTED: dict[str, tuple[str, str, str, str]] = {
     "a file that nobody reads": (
         "def step(i):\n with open('out.txt', 'w') as file: file.write(f'{i}\\n')", "", "work.step(i)", "0",
     ),
-    "the exit code": (
+    "how deep calls may go": (
         "import sys\nn = [0]\ndef step(i):\n n[0] += 1\n sys.setrecursionlimit(1000 + i)",
-        "import sys, atexit",
+        "import sys",
         "work.step(i)", "sys.getrecursionlimit()",
+    ),
+    "the mask of new files": (
+        "import os\ndef step(i): os.umask(i)", "import os", "work.step(i)", "os.umask(0)",
+    ),
+    "whether garbage is collected": (
+        "import gc\ndef step(i): gc.disable()", "import gc", "work.step(i)", "gc.isenabled()",
+    ),
+    "how decimals are rounded": (
+        "import decimal\ndef step(i): decimal.getcontext().prec = 5 + i", "import decimal", "work.step(i)",
+        "decimal.Decimal(1) / 3",
+    ),
+    "where modules are found": (
+        "import sys\ndef step(i): sys.path.append(f'/none/{i}')", "import sys", "work.step(i)",
+        "[one for one in sys.path if one.startswith('/none')]",
+    ),
+    "what is done at the end": (
+        "import atexit\ndef step(i): atexit.register(print, i)", "", "work.step(i)", "0",
+    ),
+    "a lock": (
+        "def step(x, i): x.acquire(False)", "import threading; x = threading.Lock()", "work.step(x, i)",
+        "x.locked()",
+    ),
+    "a module that is imported within": (
+        "import sys, types\nsys.modules['within'] = types.ModuleType('within')\ndef step(i):\n import within\n"
+        " within.n = i", "", "work.step(i)", "work.sys.modules['within'].n",
+    ),
+    "a global by its name": (
+        "n = 0\ndef step(i): globals()['n'] += i", "", "work.step(i)", "work.n",
     ),
     "a part of what it returns": (
         "class C:\n def __init__(self): self.x = []\n def step(self, i):\n  self.x.append(i)\n  return "
@@ -141,7 +169,7 @@ PYTHON = sys.executable
 #: Those that are told and not kept: what they change lies outside of the program's own values.
 TOLD = {
     "a generator", "a file's position", "a cache", "what it prints", "what it logs",
-    "a file that it writes", "a file that nobody reads", "the exit code",
+    "a file that it writes", "a file that nobody reads", "what is done at the end", "a lock",
 }  # fmt: skip
 
 

@@ -1,4 +1,6 @@
-"""What calls do outside of the program's own values, such as a file that they write: a stub leaves it out.
+"""What calls do outside of the program's own values: to the process, and to others.
+
+A file that they write, for one, a stub leaves out; what a process is set to is set again where that is possible.
 
 The interpreter tells most of it by its audit events (PEP 578). What is written through a descriptor that was
 opened before is told by none of them: it is seen by the sizes and times of the files that are open.
@@ -216,3 +218,62 @@ def compare(before: dict[int, tuple[int, ...]] | None) -> None:
         what = name if len(state) == 3 else f"to {name.partition(':')[0]}"
         if name not in _made:
             note(f"writes {what}")
+
+
+class Unkept:
+    """A state that can be told, and not be given back."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __reduce__(self) -> str:
+        raise TypeError("it is the interpreter's own")
+
+
+def _unsettable(_: Any, value: Any) -> None:
+    raise TypeError(f"{value!r} can't be set")
+
+
+def _umask(os_: Any) -> Any:
+    mask = os_.umask(0)
+    os_.umask(mask)
+    return mask
+
+
+def _precision(decimal: Any, value: Any) -> None:
+    context = decimal.getcontext()
+    context.prec, context.rounding = value
+
+
+def _handlers(signal: Any) -> Unkept:
+    found_ = [signal.getsignal(number) for number in sorted(signal.valid_signals())]
+    return Unkept([getattr(one, "__qualname__", str(one)) for one in found_])
+
+
+def _arithmetic(decimal: Any) -> Any:
+    context = decimal.getcontext()
+    return context.prec, context.rounding
+
+
+_Setting = tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]
+_ARITHMETIC: _Setting = (_arithmetic, _precision)
+_COLLECTS: _Setting = (lambda m: m.isenabled(), lambda m, v: m.enable() if v else m.disable())
+#: What a process is set to, by the module and the function that change it: how it is read, and how set.
+SETTINGS: dict[tuple[str, str], _Setting] = {
+    ("os", "umask"): (_umask, lambda m, v: m.umask(v)),
+    ("os", "nice"): (lambda m: Unkept(m.getpriority(m.PRIO_PROCESS, 0)), _unsettable),
+    ("os", "sched_setaffinity"): (
+        lambda m: sorted(m.sched_getaffinity(0)), lambda m, v: m.sched_setaffinity(0, v),
+    ),
+    ("sys", "setrecursionlimit"): (lambda m: m.getrecursionlimit(), lambda m, v: m.setrecursionlimit(v)),
+    ("sys", "setswitchinterval"): (lambda m: m.getswitchinterval(), lambda m, v: m.setswitchinterval(v)),
+    ("sys", "path"): (lambda m: list(m.path), lambda m, v: m.path.__setitem__(slice(None), v)),
+    ("signal", "signal"): (_handlers, _unsettable),
+    ("atexit", "register"): (lambda m: Unkept(m._ncallbacks()), _unsettable),
+    ("gc", "disable"): _COLLECTS, ("gc", "enable"): _COLLECTS,
+    ("locale", "setlocale"): (lambda m: m.setlocale(m.LC_ALL), lambda m, v: m.setlocale(m.LC_ALL, v)),
+    ("decimal", "getcontext"): _ARITHMETIC, ("decimal", "setcontext"): _ARITHMETIC,
+    ("socket", "setdefaulttimeout"): (
+        lambda m: m.getdefaulttimeout(), lambda m, v: m.setdefaulttimeout(v),
+    ),
+}  # fmt: skip

@@ -12,8 +12,11 @@ This module is loaded into programs under study: it imports nothing heavy.
 from __future__ import annotations
 
 import builtins
+import functools
 import marshal
+import opcode
 import os
+import sys
 import time
 import types
 import zlib
@@ -44,6 +47,7 @@ _NAMED = (
     staticmethod, classmethod, property,
 )  # fmt: skip
 _BUILTIN = vars(builtins).keys()
+_IMPORTS = opcode.opmap["IMPORT_NAME"]
 _OWN_STATE = ("__getstate__", "__reduce__", "__reduce_ex__")
 
 
@@ -143,6 +147,10 @@ class _Walk:
                 self.add(f"at {value.tell()}")
             except (OSError, ValueError, AttributeError):
                 self.add(f"closed {value.closed}")
+            return
+        asked = _ASKED.get((type(value).__module__, type(value).__name__))
+        if asked is not None:
+            self.value(asked(value))
             return
         own = any(name in kind.__dict__ for kind in type(value).__mro__[:-1] for name in _OWN_STATE)
         if (self._members(value) and not own) or (isinstance(value, BaseException) and not own):
@@ -269,6 +277,14 @@ def _cell(cell: types.CellType) -> Place:
 
 def _of_function(found: dict[str, Place], one: Any, names: set[str]) -> Iterator[tuple[str, Any]]:
     space, module = one.__globals__, one.__module__
+    if _IMPORTS in one.__code__.co_code[::2]:  # within the function
+        for name in names - space.keys():
+            if isinstance(item := sys.modules.get(name), types.ModuleType):
+                yield name, item
+    if "globals" in names and "globals" not in space:
+        for name, item in list(space.items()):
+            if not name.startswith("__") and _data(item):
+                found.setdefault(f"{module}:{name}", _item(space, name))
     for name in names:
         if name not in space:
             continue
@@ -308,7 +324,28 @@ def _attribute(found: dict[str, Place], label: str, owner: Any, name: str) -> No
         )
 
 
+# What tells of the state of an object that is all in C: a question that changes nothing.
+_ASKED: dict[tuple[str, str], Callable[[Any], Any]] = {
+    ("_queue", "SimpleQueue"): lambda one: one.qsize(),
+    ("_thread", "lock"): lambda one: one.locked(),
+    ("_contextvars", "ContextVar"): lambda one: one.get(None),
+    ("_hashlib", "HASH"): lambda one: one.digest() if one.digest_size else None,
+    ("sqlite3", "Connection"): lambda one: one.total_changes,
+}
+
+
+def _set_by(found: dict[str, Place], module: types.ModuleType, names: set[str]) -> None:
+    """What the process is set to, where the code names the function that sets it."""
+    from latlab.stubs.components import audited
+
+    for (owner, name), (get, put) in audited.SETTINGS.items():
+        if owner == module.__name__ and name in names:
+            place = Place(functools.partial(get, module), functools.partial(put, module), copied=True)
+            found.setdefault(f"{owner}:{name}", place)
+
+
 def _of_module(found: dict[str, Place], module: types.ModuleType, names: set[str]) -> list[Any]:
+    _set_by(found, module, names)
     if module.__name__ in ("os", "sys"):
         found.setdefault("os:environ", Place(_environment, _environ, copied=True))
         found.setdefault("os:getcwd", Place(os.getcwd, os.chdir))

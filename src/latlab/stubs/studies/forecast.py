@@ -149,8 +149,16 @@ def forecast(
         least_interval=(bounds[0], bounds[1]),
         curve=curve,
         sentence=sentence(
-            kind, gains, knee.at, knee.beyond, name, what=what, better=better, takes_over=takes_over,
-            most=curve[-1].interval[1], half=float(widths[-1]),
+            kind,
+            gains,
+            knee.at,
+            knee.beyond,
+            name,
+            what=what,
+            better=better,
+            takes_over=takes_over,
+            most=curve[-1].interval[1],
+            half=float(widths[-1]),
         ),
         rounds=len(kept),
         per_round=per_round,
@@ -364,7 +372,13 @@ def sentence(
         seen = 1 - half / max(1e-9, whole)
         found = Speedup.PAYS if seen >= SEEN else Speedup.PAYS_UNLIMITED if seen > 0 else Speedup.PAYS_SOMEHOW
         return said(
-            found, asked=which, rate=rate, without=without, change=change(whole), half=half, seen=max(0.0, seen)
+            found,
+            asked=which,
+            rate=rate,
+            without=without,
+            change=change(whole),
+            half=half,
+            seen=max(0.0, seen),
         )
     return said(
         Speedup.PAYS_UP_TO,
