@@ -153,8 +153,8 @@ PLANTED: dict[str, tuple[str, str, str, str]] = {
         "x.locked()",
     ),
     "a module that is imported within": (
-        "import sys, types\nsys.modules['within'] = types.ModuleType('within')\ndef step(i):\n import within\n"
-        " within.n = i", "", "work.step(i)", "work.sys.modules['within'].n",
+        "import sys, types\nsys.modules['within'] = types.ModuleType('within')\ndef step(i):\n import "
+        "within\n within.n = i", "", "work.step(i)", "work.sys.modules['within'].n",
     ),
     "a global by its name": (
         "n = 0\ndef step(i): globals()['n'] += i", "", "work.step(i)", "work.n",

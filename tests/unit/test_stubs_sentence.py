@@ -30,8 +30,8 @@ def test_one_to_one_is_said_only_where_the_measured_slope_says_so(
 def test_all_the_way_is_said_only_where_a_limit_would_stand_out_of_the_noise() -> None:
     assert "all the way" in said("total", half=0.02)
     assert said("total", half=0.1) == (
-        "speeding up `x` pays off in proportion; without its work the system's time falls by 40.0 % (± 10.0 %), "
-        "unless something takes over beyond 75 %, which would not stand out of the noise"
+        "speeding up `x` pays off in proportion; without its work the system's time falls by 40.0 % "
+        "(± 10.0 %), unless something takes over beyond 75 %, which would not stand out of the noise"
     )
     assert "where something takes over does not stand out of the noise" in said("total", half=0.5)
 

@@ -19,8 +19,8 @@ class Speedup(Kind):
     DOES_NOT_PAY = "speeding up {asked} does not pay: the system's {what} stays the same"
     PAYS = "speeding up {asked} pays off {rate} all the way; without {without} the system's {change}"
     PAYS_UNLIMITED = (
-        "speeding up {asked} pays off {rate}; without {without} the system's {change} (± {half:share}), unless "
-        "something takes over beyond {seen:share0}, which would not stand out of the noise"
+        "speeding up {asked} pays off {rate}; without {without} the system's {change} (± {half:share}), "
+        "unless something takes over beyond {seen:share0}, which would not stand out of the noise"
     )
     PAYS_SOMEHOW = (
         "speeding up {asked} pays off {rate}; without {without} the system's {change} (± {half:share}), and "

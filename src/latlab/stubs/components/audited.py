@@ -1,6 +1,6 @@
 """What calls do outside of the program's own values: to the process, and to others.
 
-A file that they write, for one, a stub leaves out; what a process is set to is set again where that is possible.
+A file that they write, for one, a stub leaves out; what a process is set to is set again where that can be.
 
 The interpreter tells most of it by its audit events (PEP 578). What is written through a descriptor that was
 opened before is told by none of them: it is seen by the sizes and times of the files that are open.
