@@ -54,7 +54,7 @@ def by_schedule(
     if found.apart:
         return (), said(Withheld.APART)
     spun = max(found.roles, key=lambda one: one.blocked.get(_SPINNING, 0.0), default=None)
-    if spun is not None and not spun.spins and (part := spun.blocked.get(_SPINNING, 0.0)) > _SPUN:
+    if spun is not None and (part := spun.blocked.get(_SPINNING, 0.0)) > _SPUN:
         return (), said(Withheld.SPINS, name=spun.name, part=part)
     if (slept := _ends_by_itself(schedule)) > 0:
         return (), said(Withheld.OWN_END, ns=slept)
