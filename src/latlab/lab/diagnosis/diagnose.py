@@ -25,7 +25,7 @@ from latlab.lab.diagnosis.applications.program import Command, Process
 from latlab.lab.diagnosis.applications.trading_pipeline import TradingPipeline
 from latlab.lab.diagnosis.interpreter_lock import interpreter_lock
 from latlab.lab.diagnosis.joined import contested, joined
-from latlab.lab.diagnosis.next_commands import of_model, of_schedule, with_budget
+from latlab.lab.diagnosis.next_commands import of_model, of_other, of_schedule, with_budget
 from latlab.lab.diagnosis.question import Question
 from latlab.lab.diagnosis.steps import Steps
 from latlab.lab.diagnosis.tail_stage import most_of
@@ -246,7 +246,7 @@ def _with_schedule(
         why = f"the budget of {duration(question.budget_s * 1e9)} left no time for all of it"
         steps.skip("forecast", why, with_budget(question, _MORE * question.budget_s))
     elif not made:
-        again = of_schedule(question, seen.schedule, steps.writer.path)
+        again = of_other(seen.threads) or of_schedule(question, seen.schedule, steps.writer.path)
         steps.skip("forecast", f"withheld, since {why}", again, time.monotonic() - begin)
     made = limiting_first(made, seen.threads.limit)
     return replace(answer, forecasts=made, steps=tuple(steps.steps), unknown=tuple(steps.unknown))

@@ -12,6 +12,7 @@ from latlab.lab.diagnosis.question import Question
 from latlab.model.diagnosis.answer import Unknown
 from latlab.model.queues.observation import Observation
 from latlab.model.schedule import Schedule
+from latlab.model.threads import LimitKind, ThreadFindings
 from latlab.schedule.simulation.part import stretch_of
 from latlab.schedule.simulation.simulate import MOST_STEPS, steps_in
 
@@ -123,6 +124,12 @@ def with_budget(question: Question, budget_s: float) -> str:
 
 def _target(question: Question) -> list[str]:
     return ["--", *question.command] if question.command else ["--pid", str(question.pid)]
+
+
+def of_other(found: ThreadFindings) -> str:
+    """What looks into another program that limits, and that runs already; "" where none does."""
+    role = found.role(found.limit.name) if found.limit.kind is LimitKind.PROCESS else None
+    return shlex.join(["latlab", "diagnose", "--pid", str(role.pids[0])]) if role and role.pids else ""
 
 
 def of_schedule(question: Question, schedule: Schedule, output: Path) -> str:

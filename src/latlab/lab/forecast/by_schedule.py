@@ -25,6 +25,7 @@ from latlab.words import duration
 __all__ = ["by_schedule", "scenarios_of"]
 
 _WORTH = 0.03  # of the time of the observation: a part that takes less is not asked
+_BUSY = 0.2  # of a thread's time: that to make it faster does not help is worth saying
 _MOST_ROLES = 2
 _OF_THREADS = (LimitKind.THREAD, LimitKind.PROCESS)
 _MOST_PROGRESS = 0.6  # of it waited for what limits: without that the program would end earlier
@@ -59,6 +60,8 @@ def by_schedule(
     if (slept := _ends_by_itself(schedule)) > 0:
         return (), said(Withheld.OWN_END, ns=slept)
     asked = scenarios_of(schedule, found)
+    if not asked and found.limit.kind is LimitKind.PROCESS:
+        return (), said(Withheld.ELSEWHERE, name=found.limit.name)
     if not asked:
         return (), said(Withheld.NOTHING_TO_ASK)
     tell("simulating what its threads did, unchanged and with parts of it faster")
@@ -119,7 +122,7 @@ def scenarios_of(schedule: Schedule, found: ThreadFindings) -> list[Scenario]:
             asked.append(Scenario("timer", f"the sleeps of {role.name}", role.threads))
         elif found.alone in role.threads:
             asked.append(Scenario("role", found.limit.name, (found.alone,)))
-        elif role.running * role.count > _WORTH:
+        elif role.running * role.count > _WORTH and (role.limits > _WORTH or role.running > _BUSY):
             asked.append(Scenario("role", role.name, role.threads))
             # Whether a function's time is spent under the lock or outside of it, the samples don't tell.
             asked += _hottest(role) if found.limit.kind is not LimitKind.LOCK else []

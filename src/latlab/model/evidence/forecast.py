@@ -119,6 +119,7 @@ class Withheld(Kind):
     """Why there is no forecast; `again` says what would settle it."""
 
     NOTHING_TO_ASK = "nothing that could be made faster takes its time"
+    ELSEWHERE = "what would have to be faster is another program, {name}"
     NO_GAIN = (
         "progress waited for {name} {part:share} of the time, and in the simulation it does not help to make "
         "it faster: whoever spins or polls for it is taken for work there"
@@ -126,7 +127,9 @@ class Withheld(Kind):
     LOCK_MISSED = (
         "{name} limits, and in the simulation no faster part helps: how long it is held was not seen"
     )
-    NOT_ASKED = "{name}, which limits, is not simulated: its threads are of another program, or share others"
+    NOT_ASKED = (
+        "{name}, which limits, is not simulated: it shares a thread with others, or is of another program"
+    )
     SPINS = (
         "{name} waits in a loop for {part:share} of the time, which the simulation takes for work that "
         "it has to do"

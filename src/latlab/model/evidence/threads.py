@@ -99,11 +99,11 @@ class ThreadFinding(Kind):
         "{stopped:share} of the time."
     )
     CPUS = (
-        "Bottleneck: the CPUs. Progress was runnable without one {runnable:share} of the time; its "
-        "own threads compete for them."
+        "Bottleneck: the CPUs. What progress waited for was ready and had none {runnable:share} of the "
+        "time; its own threads compete for them."
     )
     CPUS_SHARED = (
-        "Bottleneck: the CPUs, which {name} uses too. Progress was runnable without one "
+        "Bottleneck: the CPUs, which {name} uses too. What progress waited for was ready and had none "
         "{runnable:share} of the time."
     )
     LOAD = "Nothing in the program limits it. {why}, {part:share} of the time."

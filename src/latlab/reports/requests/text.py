@@ -75,7 +75,9 @@ def finding(found: Requests) -> str:
         return f"No requests seen: {doubts[RequestsDoubt.ASKS]}."
     if not found.requests + found.still_open:
         return "No requests seen: the program received none through a socket while it was observed."
-    whole = f"{', '.join(_bounded(found, name, field) for name, field in _NAMED)}."
+    named = [one for one in _NAMED if found.requests >= one[2]]
+    named += [] if named == list(_NAMED) else [("max", "max_ns", 0)]
+    whole = f"{', '.join(_bounded(found, name, field) for name, field, _ in named)}."
     said = found.answer
     if said.withheld:
         return f"{whole} Cannot tell what makes the slow requests slow: {said.withheld}{_nearest(found)}."
@@ -162,7 +164,8 @@ def common_lines(found: Requests) -> list[str]:
     ]
 
 
-_NAMED = (("p50", "p50_ns"), ("p99", "p99_ns"), ("p99.9", "p999_ns"))
+#: Percentiles, and of how many requests each is told at least: of fewer it is the longest.
+_NAMED = (("p50", "p50_ns", 0), ("p99", "p99_ns", 100), ("p99.9", "p999_ns", 1000))
 
 
 def _bounded(found: Requests | RequestKind, name: str, field: str) -> str:
@@ -243,7 +246,8 @@ def requests_lines(found: Requests) -> list[str]:
 
 def tail_blocks(found: Requests, styled: bool) -> list[str]:
     """How many there were, and the slow ones' parts: what a diagnosis shows of them."""
-    title = f"Where {plural(found.band, 'slow request')} spend their time, beside the median ones"
+    spend = "spends its" if found.band == 1 else "spend their"
+    title = f"Where {plural(found.band, 'slow request')} {spend} time, beside the median ones"
     rows = part_rows(found.parts, found.median_parts)
     return [*counted(found), table(PART_COLUMNS, rows, title=title, styled=styled)]
 
@@ -251,14 +255,18 @@ def tail_blocks(found: Requests, styled: bool) -> list[str]:
 KIND_COLUMNS = ("kind", "requests", "p50", "p99", "p99.9", "max")
 PART_COLUMNS = ("part", "where", "slow", "share", "median")
 SLOW_COLUMNS = ("latency", "kind", "mostly", "connection")
-_FIELDS = ("p50_ns", "p99_ns", "p999_ns", "max_ns")
 
 
 def kind_rows(found: Requests, most: int) -> list[tuple[str, ...]]:
     """The most frequent kinds, and what the rest of them are pooled in."""
     shown = found.kinds if len(found.kinds) <= most else (*found.kinds[: most - 1], found.kinds[-1])
     return [
-        (_kind_name(found, one), count(one.count), *(_at_least(one, field) for field in _FIELDS))
+        (
+            _kind_name(found, one),
+            count(one.count),
+            *(_at_least(one, field) if one.count >= least else "–" for _, field, least in _NAMED),
+            _at_least(one, "max_ns"),
+        )
         for one in shown
     ]
 

@@ -225,8 +225,10 @@ def _judged(tail: Sequence[Spent], median: Sequence[Spent]) -> TailAnswer:
         withheld = said(NoTail.NOT_SEEN)
     elif not (main or largest):
         withheld = said(NoTail.NO_SINGLE)
-    elif p_value > _RARE or few > _USUAL * len(median):
+    elif few > _USUAL * len(median):
         withheld = said(NoTail.USUAL)
+    elif p_value > _RARE:  # as one slow request alone
+        withheld = said(NoTail.TOO_FEW, number=len(tail))
     elif kind == "runnable" and not where:
         # What observes takes CPU time as well, and is nobody's neighbour in the schedule.
         withheld = said(NoTail.NO_CPU)
