@@ -86,6 +86,7 @@ class Sample:
         operations: of one run.
         quantum_ns: the clock's measured step.
         read_ns: measured cost of a reading, which is part of every iteration's time.
+        position: 1 where it was the second process of a pair.
         process_s: wall time of the whole process.
         turn: iterations of each turn that it took with the other side; 0 if it measured in one go.
         measuring_s: wall time from its first to its last iteration.
@@ -116,6 +117,7 @@ class Sample:
     items: float = 0.0
     bytes: float = 0.0
     costs: Mapping[str, float] = field(default_factory=dict)
+    position: int = 0
 
 
 @dataclass(frozen=True)

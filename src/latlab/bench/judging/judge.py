@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,6 +27,7 @@ from latlab.model.evidence.said import said
 from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.change_points import change_points
 from latlab.stats.experiments import paired
+from latlab.stats.experiments.order import without_order
 from latlab.stats.quantiles import nearest_rank, quantile_name
 from latlab.stats.variance import effective_size, midmean, midmean_error
 
@@ -80,18 +82,18 @@ def difference(a: Sample, b: Sample, names: Sequence[str] = ("typical",)) -> pai
         b: the other.
         names: the measures that are wanted, of `names_of`.
     """
-    others = others_of(a, b, names)
+    others, first = others_of(a, b, names), (b.position > a.position) - (b.position < a.position)
     ratios = turn_ratios(a, b)
     typical, noise = midmean(ratios), midmean_error(ratios)
     if len(ratios) == 1:
         noise = math.hypot(*(_own_error(s.times_ns) for s in (a, b)))
     if min(len(a.times_ns), len(b.times_ns)) < _FEWEST_UNDELAYED:
-        return paired.Difference((typical,), (noise,), others)
+        return paired.Difference((typical,), (noise,), others, first)
     undelayed = math.log(_undelayed(b.times_ns) / _undelayed(a.times_ns))
     parts = [np.array_split(s.times_ns, _PARTS) for s in (a, b)]
     of_parts = [math.log(_undelayed(y) / _undelayed(x)) for x, y in zip(*parts, strict=True)]
     own = float(np.std(of_parts, ddof=1)) / math.sqrt(_PARTS)
-    return paired.Difference((typical, undelayed), (noise, own), others)
+    return paired.Difference((typical, undelayed), (noise, own), others, first)
 
 
 def _undelayed(times: npt.NDArray[np.float64]) -> float:
@@ -139,7 +141,9 @@ def judge_pairs(
     names = measured(pairs)
     differences = [difference(a, b, names) for a, b in pairs]
     if len({len(d.log_ratios) for d in differences}) > 1:  # imported or cut: processes of unlike length
-        differences = [paired.Difference(d.log_ratios[:1], d.noises[:1], d.others) for d in differences]
+        differences = [
+            dataclasses.replace(d, log_ratios=d.log_ratios[:1], noises=d.noises[:1]) for d in differences
+        ]
     judged = judge_measures(
         differences,
         names,
@@ -159,11 +163,10 @@ def judge_pairs(
         samples = [pair[index] for pair in pairs]
         details[side] = _look(samples)
         warnings += [said(BenchWarning.OF_SIDE, side=side, warning=w) for w in _warnings(details[side])]
-    details["layouts"] = _layouts(differences)
+    level = without_order(differences)
+    details["layouts"] = _layouts(level)
     wanted = (smallest_effect,) if declared and smallest_effect > 0 else FINDABLE
-    reach, needed = paired.findable(
-        paired.arrays(differences)[0], wanted, alpha=alpha, block_pairs=block_pairs
-    )
+    reach, needed = paired.findable(paired.arrays(level)[0], wanted, alpha=alpha, block_pairs=block_pairs)
     details["findable"] = {
         "effect": reach,
         "pairs": [{"effect": e, "pairs": n} for e, n in zip(wanted, needed, strict=True)],

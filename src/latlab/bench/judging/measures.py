@@ -20,6 +20,7 @@ from latlab.model.evidence.bench import VerdictSaid
 from latlab.model.evidence.said import said
 from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.experiments import paired
+from latlab.stats.experiments.order import without_order
 from latlab.stats.quantiles import nearest_rank, quantile_name
 from latlab.words import share
 
@@ -140,6 +141,7 @@ def judge_measures(
         displaced: how many times as long an operation takes here as alone. Beyond `DISPLACED`, equivalence
             needs an interval as much narrower, since what is added to both sides dilutes a change.
     """
+    differences = without_order(differences)
     ratios, noises = paired.arrays(differences)
     out = []
     for index, (name, part) in enumerate(zip(names, paired.measure_shares(len(names)), strict=True)):

@@ -115,7 +115,7 @@ def measure_pair(first: Target, second: Target, settings: Settings, place: int =
         one, other = (_measured([side], settings, layout, further)[0] for side in (first, second))
     else:
         one, other = _measured([first, second], settings, layout, further)
-    return one, other
+    return one, dataclasses.replace(other, position=1)
 
 
 def draws_places(a: Target, b: Target, settings: Settings) -> tuple[bool, bool]:
@@ -154,13 +154,11 @@ def conditions_for(a: Target, b: Target, settings: Settings) -> tuple[Settings, 
     free = dataclasses.replace(settings, cpu=None, cpus=every, priority=0, nice=True, fitting=False)
     few = dataclasses.replace(free if settings.fitting else settings, iterations=1, warmup=0, batch=1)
     fitted, longest_s = dataclasses.replace(settings, fitting=False), 0.0
-    within = [target for target in ((a,) if a == b else (a, b)) if not target.apart]
-    if within != [a, b]:
-        fitted = free if settings.fitting and (a.apart or b.apart) else fitted
-        samples = [measure_once(target, few) for target in within]
-    else:  # both start at once
-        samples = _measured(within, dataclasses.replace(few, turn=1, unmeasured=0))
-    for sample in samples:
+    for target in (a,) if a == b else (a, b):
+        if target.apart:
+            fitted = free if settings.fitting else fitted
+            continue
+        sample = measure_once(target, few)
         longest_s = max(longest_s, float(sample.times_ns[0]) * sample.operations * 1e-9, sample.measuring_s)
         if settings.fitting and "threads" in sample.context:
             fitted = free
@@ -197,16 +195,10 @@ def _measured(
         ends: list[socket.socket | None] = [None]
         if len(targets) == 2:
             ends = [stack.enter_context(end) for end in socket.socketpair()]
-        running: list[_Process] = []
-        for i, (target, end) in enumerate(zip(targets, ends, strict=True)):
-            running.append(
-                stack.enter_context(_Process(target, settings, end, layout, further, first=i == 0))
-            )
-            if i < len(targets) - 1 and settings.cpu is not None:
-                # It starts where it will measure while the next starts beside this thread: what imports for
-                # long does so at the same time. One processor each, or a library would start threads.
-                with contextlib.suppress(OSError):
-                    os.sched_setaffinity(running[0].popen.pid, {settings.cpu})
+        running = [
+            stack.enter_context(_Process(target, settings, end, layout, further, first=i == 0))
+            for i, (target, end) in enumerate(zip(targets, ends, strict=True))
+        ]
         for end in ends:
             if end is not None:
                 end.close()  # or a side that has gone would not be noticed by the other

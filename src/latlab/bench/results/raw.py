@@ -180,5 +180,6 @@ def _row(head: tuple[str, ...], times: list[float]) -> Row:
     sample = Sample(
         np.array(times), int(batch), int(operations), float(quantum), float(read_cost), turn=int(turn),
         tail_quantile=float(tail[0]) if tail else 0.0, tail_ns=float(tail[1]) if tail else 0.0,
+        position=int(position),
     )  # fmt: skip
     return Row(test, int(pair), int(position), side, sample)

@@ -62,6 +62,7 @@ def rows_of(recording: Recording) -> list[Row]:
             int(at["batch"]), int(at["operations"]), float(at["quantum_ns"]), float(at["read_ns"]),
             turn=int(at.get("turn", 0)),
             tail_quantile=float(at.get("tail_quantile", 0.0)), tail_ns=float(at.get("tail_ns", 0.0)),
+            position=int(at["position"]),
         )  # fmt: skip
         rows.append(Row(str(at["test"]), int(at["pair"]), int(at["position"]), str(at["side"]), sample))
     return rows

@@ -27,6 +27,7 @@ import numpy as np
 from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.experiments import betting as _betting
 from latlab.stats.experiments import paired
+from latlab.stats.experiments.order import OrderEffect
 from latlab.stats.experiments.paired import Difference, Side
 
 __all__ = ["Trial", "run", "standing_log_threshold"]
@@ -72,6 +73,7 @@ class _Running:
             paired.interleaving(trial.seed, block_pairs=trial.block_pairs), len(trial.seen), None
         )
         self._evidence: list[_betting.Evidence] = []
+        self._order_effect = OrderEffect()
         self.log_e = -math.inf
         self.settled: Ruling | None = None
         self._look = 1
@@ -113,6 +115,7 @@ class _Running:
             self.settled = result.verdict
 
     def _learn(self, block: Sequence[Difference]) -> None:
+        block = [self._order_effect.taken_out(pair) for pair in block]
         first = block[0]
         if not self._evidence:
             self._evidence = [_betting.Evidence(len(first.log_ratios), narrow=True)]

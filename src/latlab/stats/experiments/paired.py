@@ -69,11 +69,13 @@ class Difference:
         log_ratios: log(time of B / time of A) by each statistic.
         noises: the standard error of each by the scatter inside of the pair; 0 where that is unknown.
         others: log-ratios of further measures of the pair (its mean, its tail), each judged by itself.
+        first: 1 where A began, -1 where B did, 0 where that is unknown.
     """
 
     log_ratios: tuple[float, ...]
     noises: tuple[float, ...]
     others: tuple[float, ...] = ()
+    first: int = 0
 
 
 def interleaving(seed: int, *, block_pairs: int = BLOCK_PAIRS) -> Iterator[tuple[Side, Side]]:
