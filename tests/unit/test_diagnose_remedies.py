@@ -16,7 +16,7 @@ from latlab.lab.diagnosis import next_commands as _remedies
 from latlab.lab.diagnosis.diagnose import limiting_first
 from latlab.lab.diagnosis.question import Question
 from latlab.lab.judge.disturbances import unanswered
-from latlab.model.diagnosis.answer import Forecast, ForecastPoint
+from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
 from latlab.model.queues.analysis import Analysis, Verdict
 from latlab.model.queues.observation import Observation, Queue, QueueKind
 from latlab.model.threads import Limit, LimitKind
@@ -170,3 +170,6 @@ def test_the_limiting_parts_forecast_stands_first() -> None:
     assert order(LimitKind.DISK, "disk (/tmp/a)")[0] == "the disk"
     assert order(LimitKind.THREAD, "u20.sh") == ["u20.sh", "wait_for in u20.sh", "the disk"]
     assert order(LimitKind.CPU, "CPUs") == [one.stage for one in made]
+    left = [replace(one, points=(replace(none, time_ns=Interval(3.0 - at)),)) for at, one in enumerate(made)]
+    told = limiting_first(left, Limit(LimitKind.CPU, "CPUs", 1.0, 1.0, ""))
+    assert [one.stage for one in told] == ["the disk", "wait_for in u20.sh", "u20.sh"]

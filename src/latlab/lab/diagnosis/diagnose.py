@@ -4,6 +4,7 @@ fixing it would buy. Each step is saved as it ends, and one that can't run says 
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -248,16 +249,25 @@ def _with_schedule(
     elif not made:
         again = of_other(seen.threads) or of_schedule(question, seen.schedule, steps.writer.path)
         steps.skip("forecast", f"withheld, since {why}", again, time.monotonic() - begin)
+    elif why:
+        again = of_schedule(question, seen.schedule, steps.writer.path)
+        steps.unknown.append(Unknown(f"forecast: of some parts withheld: {why}", again))
     made = limiting_first(made, seen.threads.limit)
     return replace(answer, forecasts=made, steps=tuple(steps.steps), unknown=tuple(steps.unknown))
 
 
 def limiting_first(made: Sequence[Forecast], limit: Limit) -> tuple[Forecast, ...]:
-    """What making the limiting part faster would buy stands in front of what others would."""
+    """What making the limiting part faster would buy stands in front of what others would, most first."""
     named = {limit.name, f"the sleeps of {limit.name}"}
     named |= {"the disk"} if limit.kind is LimitKind.DISK else set()
     inside = f" in {limit.name}"
-    return tuple(sorted(made, key=lambda one: not (one.stage in named or one.stage.endswith(inside))))
+
+    def order(one: Forecast) -> tuple[bool, float]:
+        left = one.points[-1].time_ns if one.points else None
+        limits = one.stage in named or one.stage.endswith(inside)
+        return not limits, left.value if left is not None else math.inf
+
+    return tuple(sorted(made, key=order))
 
 
 def _replayed(
