@@ -69,7 +69,7 @@ class Track:
     waker: list[int] = field(default_factory=list)
     object: list[int] = field(default_factory=list)
     sample: list[int] = field(default_factory=list)
-    spun: int = 0
+    spun: int = field(default=0, kw_only=True)
 
     def at(self, time: int) -> int:
         """The index of the interval that covers the time just before `time`; -1 before the first."""
