@@ -4,7 +4,7 @@ Lines of threads over condition variables, semaphores and pipes, locks, reader-w
 fork and join, fsync, servers and children that are slow, timers, quotas, neighbours, page faults, idle
 servers, shell pipelines; in C++ and Python, with parameters drawn from the seed. They hold nothing of latlab.
 
-    python -m benchmarks.any_program [--cases 73] [--seed 1] [--seconds 2] [--only TEXT] [--neighbour]
+    python -m benchmarks.any_program [--cases 83] [--seed 1] [--seconds 2] [--only TEXT] [--neighbour]
 
 Right: the kind and the name of what is planted. Withheld: kind unknown, or exit code 3. Beside: other
 programs had a quarter of the CPUs or more, and that is told. Wrong: anything else.
@@ -36,7 +36,7 @@ from benchmarks._bars import Bar, report
 from benchmarks._planted import Outcome, neighbour
 from benchmarks.any_program_cases import HERE, Case
 from benchmarks.any_program_files import programs
-from benchmarks.any_program_idioms import MAKERS
+from benchmarks.any_program_waits import MAKERS
 
 CGROUPS = Path("/sys/fs/cgroup")
 
@@ -143,7 +143,7 @@ def mark(case: Case, limit: dict[str, Any], sentence: str, code: int) -> str:
 def compiled(folder: Path) -> None:
     compiler = os.environ.get("CXX") or shutil.which("g++") or "c++"
     options = ["-std=c++20", "-O2", "-g", "-pthread"]
-    for name in ("planted", "idioms"):
+    for name in ("planted", "idioms", "waits"):
         subprocess.run([compiler, *options, str(HERE / f"{name}.cpp"), "-o", str(folder / name)], check=True)
     draw = random.Random(5)
     words = [bytes(draw.choices(b"abcdefghij", k=draw.randint(2, 9))) for _ in range(4000)]
