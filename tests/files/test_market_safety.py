@@ -183,7 +183,7 @@ def test_the_standard_input_and_output_are_files_too(day: Path, tmp_path: Path) 
     assert len(done.stdout.splitlines()) == trades(day).num_rows + 1
 
 
-@pytest.mark.parametrize("how", ["same", "link", "hard", "part"])
+@pytest.mark.parametrize("how", ["same", "link", "hard", "part", "detour", "behind"])
 @pytest.mark.parametrize("command", [c for c in COMMANDS if COMMANDS[c]])
 def test_an_output_that_is_the_input_is_refused_and_nothing_is_touched(
     day: Path, tmp_path: Path, command: str, how: str, capsys: pytest.CaptureFixture[str]
@@ -196,9 +196,15 @@ def test_an_output_that_is_the_input_is_refused_and_nothing_is_touched(
     file = tmp_path / "input" if how in ("link", "hard") else out
     if how == "part":
         file = tmp_path / f"{name}.part"
+    elif how == "behind":  # where a link's target is made
+        file = tmp_path / f"real-{name}.part"
     file.write_bytes(data)
     if how == "link":
         out.symlink_to(file)
+    elif how == "behind":
+        out.symlink_to(tmp_path / f"real-{name}")
+    elif how == "detour":  # a folder that need not be there
+        out = tmp_path / "nowhere" / ".." / name
     elif how == "hard":
         out.hardlink_to(file)
     options = [str(out) if o.startswith("OUT") else o for o in COMMANDS[command]]

@@ -40,17 +40,20 @@ def guard(inputs: Sequence[object], outputs: Sequence[object]) -> None:
     for path in outputs:
         if not isinstance(path, str | os.PathLike) or "://" in str(path):
             continue
-        number, aside = _inode(path, 1), part_of(Path(path))
-        for known, what in ((number, path), (_inode(aside, None), aside)):
+        # As it is written: behind its links, and with folders taken back that need not be there (x/../out).
+        real = Path(os.path.realpath(path))
+        number = _inode(path, 1) if str(path) == "-" else _inode(real, None)
+        asides = (part_of(Path(path)), part_of(real))
+        for known, what in ((number, path), *((_inode(aside, None), aside) for aside in asides)):
             if known is not None and known in read:
                 name = "the standard output" if str(what) == "-" else what
                 raise UsageError(f"{name} is the input {read[known]}: give the output another name")
-        for folder in (Path(path), aside, parts_of(Path(path))):
+        for folder in (Path(path), real, *asides, parts_of(Path(path)), parts_of(real)):
             for one in inputs:
                 if folder.is_dir() and _is_in(one, folder):
                     anew = f"the folder {folder}, which would be written anew"
                     raise UsageError(f"the input {one} is in {anew}")
-        key = number if number is not None else os.path.realpath(path)
+        key = number if number is not None else os.fspath(real)
         if key in written:
             raise UsageError(f"{path} and {written[key]} are the same file: give each output its own")
         written[key] = path
