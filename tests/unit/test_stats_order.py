@@ -19,7 +19,7 @@ def pairs(count: int, *, order: float, shift: float = 0.0, noise: float = 0.01) 
     return [Difference((value,), (0.0,), (2 * value,), coin) for value, coin in both]
 
 
-def ratios(found: list[Difference]) -> np.ndarray:  # type: ignore[type-arg]
+def ratios(found: list[Difference]) -> np.ndarray:
     return np.array([d.log_ratios for d in found])
 
 

@@ -278,8 +278,8 @@ def _count_stack(schedule: Schedule, sample: int, word: Word) -> None:
     elif kind == "condition":
         word.waits_in["condition"] += 1
     else:
-        outer = (plain(one.function) for one in frames if is_own(one))
-        word.bare[next((name for name in outer if name and not name.startswith(_CALLS)), "")] += 1
+        callers = (plain(one.function) for one in frames if is_own(one))
+        word.bare[next((name for name in callers if name and not name.startswith(_CALLS)), "")] += 1
 
 
 def _of_interpreter(frame: Frame) -> bool:

@@ -368,7 +368,8 @@ def _holder(held: Sequence[Spent]) -> str:
     kinds: dict[PartKind, float] = {}
     for (kind, _), ns in did.items():
         kinds[kind] = kinds.get(kind, 0.0) + ns
-    best = max(kinds, key=lambda kind: kinds[kind], default="unexplained")
+    ranked = sorted(kinds, key=lambda kind: -kinds[kind])
+    best: PartKind = ranked[0] if ranked else "unexplained"
     at_work = kinds.get("running", 0.0) + kinds.get("runnable", 0.0)
     main = at_work if best in ("running", "runnable") else kinds.get(best, 0.0)
     if best in ("unexplained", "lock") or main < _MAIN * sum(kinds.values()):
