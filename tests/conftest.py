@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What several test files share stands beside them.
 sys.path.append(str(Path(__file__).parent / "files"))
+pytest.register_assert_rewrite("tests.files.tables")
 
 _LIVE = Path(__file__).parent / "live"
 
@@ -36,6 +38,18 @@ def counters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir(mode=0o700)
     monkeypatch.setenv("LATLAB_COUNTERS", str(folder))
     return folder
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Callable[..., Path]:
+    """Makes a file of a text."""
+
+    def write(text: str, name: str = "a.toml") -> Path:
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return write
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -20,7 +20,7 @@ import urllib.request
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
-from until import OPTIONS, SECONDS, number, over, run_all
+from until import OPTIONS, SECONDS, number, over, run_all, tick
 
 MODE = sys.argv[1] if len(sys.argv) > 1 else ""
 
@@ -149,16 +149,12 @@ async def pool_of_tasks() -> None:
 async def blocks() -> None:
     """One coroutine computes; the others are quick."""
 
-    async def tick() -> None:
-        while not over():
-            await asyncio.sleep(0.002)
-
     async def rebuild_index() -> None:
         while not over():
             churn(ms("compute", 40))
             await asyncio.sleep(0)
 
-    await asyncio.gather(tick(), tick(), rebuild_index())
+    await asyncio.gather(tick(0.002), tick(0.002), rebuild_index())
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from until import number, over, run_all
+from until import number, over, run_all, tick
 
 
 def compute(ms: float) -> None:
@@ -101,11 +101,6 @@ def lock() -> None:
     run_all(threads)
 
 
-async def quick(n: int) -> None:
-    while not over():
-        await asyncio.sleep(0.001)
-
-
 async def blocker() -> None:
     while not over():
         recompute(number("ms", 20))
@@ -120,7 +115,7 @@ def loop() -> None:
     """An event loop that one coroutine blocks by computing."""
 
     async def every() -> None:
-        await asyncio.gather(*(quick(n) for n in range(20)), blocker())
+        await asyncio.gather(*(tick(0.001) for _ in range(20)), blocker())
 
     asyncio.run(every())
 

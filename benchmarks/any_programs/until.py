@@ -1,5 +1,6 @@
 """What the programs beside it run by: a deadline, options, threads."""
 
+import asyncio
 import sys
 import time
 
@@ -21,3 +22,8 @@ def run_all(threads):
         one.start()
     for one in threads:
         one.join()
+
+
+async def tick(seconds):
+    while not over():
+        await asyncio.sleep(seconds)

@@ -118,8 +118,11 @@ inline std::thread repeat(const char* name, int rounds, std::function<void()> st
   });
 }
 
+using Systems = std::map<std::string, void (*)()>;
+extern const Systems all;  // of the program that includes this
+
 // Runs the system that the command line names: NAME SEED [PART SHARE [LENGTH]].
-inline int choose(int argc, char** argv, const std::map<std::string, void (*)()>& systems) {
+inline int choose(int argc, char** argv, const Systems& systems) {
   if (argc < 3 || systems.find(argv[1]) == systems.end()) return 2;
   dice.seed(static_cast<unsigned>(std::atoi(argv[2])));
   if (argc > 4) part = argv[3], share = std::atof(argv[4]);
@@ -129,3 +132,7 @@ inline int choose(int argc, char** argv, const std::map<std::string, void (*)()>
 }
 
 }  // namespace systems
+
+int main(int argc, char** argv) {
+  return systems::choose(argc, argv, systems::all);
+}

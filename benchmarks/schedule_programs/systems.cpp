@@ -255,20 +255,10 @@ void disk() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  return choose(argc, argv,
-                {{"serial", serial},
-                 {"line_middle", line_middle},
-                 {"line_cpus", line_cpus},
-                 {"line_last", line_last},
-                 {"fork_join", fork_join},
-                 {"rounds", rounds},
-                 {"locked", locked},
-                 {"pool", pool},
-                 {"paced", paced},
-                 {"napping", napping},
-                 {"crowd", crowd},
-                 {"asking", asking},
-                 {"pipes", pipes},
-                 {"disk", disk}});
-}
+const Systems systems::all{{"serial", serial},       {"line_middle", line_middle},
+                           {"line_cpus", line_cpus}, {"line_last", line_last},
+                           {"fork_join", fork_join}, {"rounds", rounds},
+                           {"locked", locked},       {"pool", pool},
+                           {"paced", paced},         {"napping", napping},
+                           {"crowd", crowd},         {"asking", asking},
+                           {"pipes", pipes},         {"disk", disk}};

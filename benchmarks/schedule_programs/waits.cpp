@@ -235,17 +235,7 @@ void rested() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  return choose(argc, argv,
-                {{"uneven", uneven},
-                 {"backlog", backlog},
-                 {"bursts", bursts},
-                 {"semaphores", semaphores},
-                 {"tasks", tasks},
-                 {"relay", relay},
-                 {"shared", shared},
-                 {"server", server},
-                 {"gather", gather},
-                 {"phases", phases},
-                 {"rested", rested}});
-}
+const Systems systems::all{{"uneven", uneven},         {"backlog", backlog}, {"bursts", bursts},
+                           {"semaphores", semaphores}, {"tasks", tasks},     {"relay", relay},
+                           {"shared", shared},         {"server", server},   {"gather", gather},
+                           {"phases", phases},         {"rested", rested}};

@@ -169,7 +169,18 @@ def test_an_end_of_its_own_says_when_the_sender_s_is_closed(
     assert broken is None if what is None else what in str(broken)
 
 
-WAITING = r"""
+# The end of a plugin whose ends may block and hold nothing.
+PLUGIN = r"""
+static void close_(void*) {}
+const struct latlab_messaging* latlab_messaging_plugin(void) {
+  static const struct latlab_messaging plugin = {1, LATLAB_CAN_BLOCK, 64, "w", "w", open_, send_, receive_,
+                                                 close_};
+  return &plugin;
+}
+"""
+
+WAITING = (
+    r"""
 #include <latlab/messaging_plugin.h>
 #include <time.h>
 #include <unistd.h>
@@ -191,13 +202,9 @@ static long receive_(void*, void*, size_t, size_t) {
   }
   return 0;
 }
-static void close_(void*) {}
-const struct latlab_messaging* latlab_messaging_plugin(void) {
-  static const struct latlab_messaging plugin = {1, LATLAB_CAN_BLOCK, 64, "w", "w", open_, send_, receive_,
-                                                 close_};
-  return &plugin;
-}
 """
+    + PLUGIN
+)
 
 
 @pytest.mark.parametrize(("fault", "what"), [(0, None), (1, "it polls"), (2, "it spins")])
@@ -210,7 +217,8 @@ def test_an_end_that_may_wait_waits_asleep(tmp_path: Path, fault: int, what: str
     assert (None if broken is None else str(broken)[-len(what or "") :]) == what
 
 
-STEPS = r"""
+STEPS = (
+    r"""
 #include <latlab/messaging_plugin.h>
 #include <semaphore.h>
 #include <time.h>
@@ -239,13 +247,9 @@ static long receive_(void*, void*, size_t, size_t) {
     if (wait_() == 0) return 1;
   return 0;
 }
-static void close_(void*) {}
-const struct latlab_messaging* latlab_messaging_plugin(void) {
-  static const struct latlab_messaging plugin = {1, LATLAB_CAN_BLOCK, 64, "s", "s", open_, send_, receive_,
-                                                 close_};
-  return &plugin;
-}
 """
+    + PLUGIN
+)
 
 
 @pytest.mark.parametrize(("fault", "what"), [(0, None), (1, "it polls")])

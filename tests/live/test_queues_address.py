@@ -2,6 +2,7 @@ import subprocess
 from typing import Any
 
 import pytest
+from tests.files.tables import table_of
 
 from latlab.cli import main
 from latlab.errors import InputError, UsageError
@@ -119,15 +120,13 @@ def test_a_queue_by_address_needs_one_process_id(tmp_path: Any, capsys: Any) -> 
     assert "one process id" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("symbol", "name"),
-    [
-        ("g_orders", "g_orders"),
-        ("_ZN7trading6ordersE", "trading::orders"),
-        ("_ZL4head", "head"),
-        ("_ZN12_GLOBAL__N_14ringE", "ring"),
-        ("_ZN1a1bIiE1cE", "_ZN1a1bIiE1cE"),
-    ],
+test_symbols_have_the_names_of_the_source = table_of(
+    plain_name,
+    {
+        "g_orders": "g_orders",
+        "_ZN7trading6ordersE": "trading::orders",
+        "_ZL4head": "head",
+        "_ZN12_GLOBAL__N_14ringE": "ring",
+        "_ZN1a1bIiE1cE": "_ZN1a1bIiE1cE",
+    },
 )
-def test_symbols_have_the_names_of_the_source(symbol: Any, name: Any) -> None:
-    assert plain_name(symbol) == name

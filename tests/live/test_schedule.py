@@ -65,21 +65,15 @@ def blocked_seconds(schedule: Schedule, name: str) -> dict[str, float]:
     return {Wait(kind).name: float(lengths[rows["wait"] == kind].sum()) for kind in np.unique(rows["wait"])}
 
 
+WAITS = {"sleeper": "TIMER", "piped": "PIPE", "locked": "FUTEX", "socketed": "SOCKET", "waiting": "CHILD"}
+
+
 @pytest.fixture(scope="module")
 def planted() -> Schedule:
     return captured([sys.executable, "-c", PROGRAM])
 
 
-@pytest.mark.parametrize(
-    ("thread", "wait"),
-    [
-        ("sleeper", "TIMER"),
-        ("piped", "PIPE"),
-        ("locked", "FUTEX"),
-        ("socketed", "SOCKET"),
-        ("waiting", "CHILD"),
-    ],
-)
+@pytest.mark.parametrize(("thread", "wait"), WAITS.items())
 def test_a_planted_wait_is_seen_with_its_kind_and_length(planted: Schedule, thread: str, wait: str) -> None:
     found = blocked_seconds(planted, thread)
     assert (max(found, key=lambda kind: found[kind]), 0.2 < found[wait] < 0.6) == (wait, True)

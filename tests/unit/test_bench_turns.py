@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from tests.files.experiments_made import RULED
 
 from latlab.bench.judging.measures import judge_measures
 from latlab.bench.measuring.turns import (
@@ -75,11 +76,7 @@ def test_what_is_equivalent_beside_displaced_data_is_so_alone_only_within_a_narr
         (one,) = judge_measures(
             pairs,
             ("typical",),
-            smallest_effect=0.01,
-            declared=True,
-            alpha=0.05,
-            block_pairs=1,
-            final=True,
+            **RULED,
             displaced=displaced,
         )
         return one.result.verdict

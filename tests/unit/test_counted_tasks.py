@@ -63,12 +63,20 @@ def told() -> list[tuple[str, list[str]]]:
     return [(stage.name, stage.said) for stage in FakeStage.made]
 
 
+def letters(capacity: int = 4, *, held: int = 0) -> Any:
+    made = tasks.AsyncQueue(capacity, name="letters", source="postbox", drain="reader")
+    for n in range(held):
+        made.put_nowait(n)
+    return made
+
+
+def notes() -> Any:
+    return tasks.AsyncQueue(1, name="notes", source="reader", drain="archiver")
+
+
 def test_every_task_that_takes_from_a_full_queue_tells_its_waits_for_room() -> None:
     async def use() -> None:
-        full: Any = tasks.AsyncQueue(20, name="letters", source="postbox", drain="reader")
-        behind: Any = tasks.AsyncQueue(1, name="notes", source="reader", drain="archiver")
-        for n in range(20):
-            full.put_nowait(n)
+        full, behind = letters(20, held=20), notes()
 
         async def reader() -> None:
             while True:
@@ -91,7 +99,7 @@ def test_every_task_that_takes_from_a_full_queue_tells_its_waits_for_room() -> N
 
 def test_a_task_that_takes_a_single_event_is_no_stage() -> None:
     async def use() -> None:
-        q: Any = tasks.AsyncQueue(4, name="letters", source="postbox", drain="reader")
+        q = letters()
 
         async def reader() -> None:
             await q.get()
@@ -109,7 +117,7 @@ def test_a_task_that_takes_a_single_event_is_no_stage() -> None:
 
 def test_a_task_whose_wait_for_an_event_ended_in_vain_is_busy_when_it_has_the_next() -> None:
     async def use() -> None:
-        q: Any = tasks.AsyncQueue(4, name="letters", source="postbox", drain="reader")
+        q = letters()
         for _ in range(3):
             q.put_nowait(1)
             await q.get()
@@ -127,8 +135,7 @@ def test_a_task_whose_wait_for_an_event_ended_in_vain_is_busy_when_it_has_the_ne
 
 def test_a_task_whose_wait_for_room_was_cut_short_works_on() -> None:
     async def use() -> None:
-        q: Any = tasks.AsyncQueue(4, name="letters", source="postbox", drain="reader")
-        behind: Any = tasks.AsyncQueue(1, name="notes", source="reader", drain="archiver")
+        q, behind = letters(), notes()
         for _ in range(3):
             q.put_nowait(1)
             await q.get()
@@ -143,10 +150,7 @@ def test_a_task_whose_wait_for_room_was_cut_short_works_on() -> None:
 
 def test_what_a_task_waits_for_by_another_task_is_its_own_wait() -> None:
     async def use() -> None:
-        q: Any = tasks.AsyncQueue(4, name="letters", source="postbox", drain="reader")
-        behind: Any = tasks.AsyncQueue(1, name="notes", source="reader", drain="archiver")
-        for n in range(4):
-            q.put_nowait(n)
+        q, behind = letters(held=4), notes()
 
         async def reader() -> None:
             while True:

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.files.tables import table_of
 
 ROOT = Path(__file__).parents[2]
 CODE = (".py", ".c", ".cpp", ".h", ".hpp", ".sh")
@@ -56,13 +57,11 @@ def test_a_package_has_at_most_twelve_modules() -> None:
     assert crowded == {}
 
 
-@pytest.mark.parametrize(
-    ("text", "comment"),
-    [
-        ('"""What it is.\n\nOver 400 lines: why.\n"""\nimport os\n', "What it is.\n\nOver 400 lines: why.\n"),
-        ('#include "a.hpp"\n\n// Over 400 lines: why.\n\n// of a function\n', "// Over 400 lines: why."),
-        ("int x;\n// Over 400 lines: why.\n", ""),
-    ],
+test_the_first_comment_is_what_a_file_begins_with = table_of(
+    first_comment,
+    {
+        '"""What it is.\n\nOver 400 lines: why.\n"""\nimport os\n': "What it is.\n\nOver 400 lines: why.\n",
+        '#include "a.hpp"\n\n// Over 400 lines: why.\n\n// of a function\n': "// Over 400 lines: why.",
+        "int x;\n// Over 400 lines: why.\n": "",
+    },
 )
-def test_the_first_comment_is_what_a_file_begins_with(text: str, comment: str) -> None:
-    assert first_comment(text) == comment

@@ -41,12 +41,14 @@ def events(**tables: Any) -> Events:
     return Events(made, 0, (1,))
 
 
+def switches(*ran: tuple[int, int, bytes]) -> dict[str, Any]:
+    """The kernel's switches to threads: when, to which number and to which name."""
+    at, pids, names = zip(*ran, strict=True)
+    return {"sched__sched_switch": {"time_ns": list(at), "next_pid": list(pids), "next_comm": list(names)}}
+
+
 VANDAL: dict[str, Any] = {
-    "sched__sched_switch": {
-        "time_ns": [2_000_100, 2_050_100],
-        "next_pid": [1 << 22, 7],
-        "next_comm": [b"vandal", b"latlab-jitter"],
-    },
+    **switches((2_000_100, 1 << 22, b"vandal"), (2_050_100, 7, b"latlab-jitter")),
     "irq_vectors__local_timer_entry": {"time_ns": [2_001_000]},
     "irq_vectors__local_timer_exit": {"time_ns": [2_003_000]},
 }
@@ -89,13 +91,7 @@ def test_each_instant_of_a_gap_goes_to_the_disturbance_that_began_last(
 
 
 def test_a_thread_that_runs_for_30_us_and_makes_a_gap_of_90_is_told_with_both() -> None:
-    ran = {
-        "sched__sched_switch": {
-            "time_ns": [2_020_000, 2_050_000],
-            "next_pid": [1 << 22, 7],
-            "next_comm": [b"vandal", b"latlab-jitter"],
-        }
-    }
+    ran = switches((2_020_000, 1 << 22, b"vandal"), (2_050_000, 7, b"latlab-jitter"))
     one = core(gap_start_ns=np.array([2_000_000.0]), gap_each_ns=np.array([90_000.0]), wall_ticks=26_000_000)
     found = attribute([one], events(**ran), "latlab-jitter", 1.0)
     [vandal] = [source for source in found.sources if source.name == "vandal"]
@@ -105,13 +101,8 @@ def test_a_thread_that_runs_for_30_us_and_makes_a_gap_of_90_is_told_with_both() 
 
 
 def test_somebody_else_who_measures_on_the_core_is_a_source_of_its_gaps() -> None:
-    ran = {
-        "sched__sched_switch": {
-            "time_ns": [1_000_000, 2_020_000, 2_050_000],
-            "next_pid": [7, 1 << 22, 7],
-            "next_comm": [b"latlab-jitter", b"latlab-jitter", b"latlab-jitter"],
-        }
-    }
+    name = b"latlab-jitter"
+    ran = switches((1_000_000, 7, name), (2_020_000, 1 << 22, name), (2_050_000, 7, name))
     one = core(gap_start_ns=np.array([2_010_000.0]), gap_each_ns=np.array([50_000.0]), wall_ticks=26_000_000)
     found = attribute([one], events(**ran), "latlab-jitter", 1.0, own_tids=frozenset({7}))
     assert [(source.layer, source.name, source.ran_ns) for source in found.sources] == [
@@ -228,13 +219,12 @@ def test_a_preemption_that_no_event_explains_is_unknown_and_not_the_hypervisors(
 
 
 def test_a_source_that_comes_twice_in_a_gap_is_counted_twice() -> None:
-    twice = {
-        "sched__sched_switch": {
-            "time_ns": [2_000_100, 2_020_000, 2_030_000, 2_050_100],
-            "next_pid": [1 << 22, (1 << 22) + 1, 1 << 22, 7],
-            "next_comm": [b"vandal", b"other", b"vandal", b"latlab-jitter"],
-        }
-    }
+    twice = switches(
+        (2_000_100, 1 << 22, b"vandal"),
+        (2_020_000, (1 << 22) + 1, b"other"),
+        (2_030_000, 1 << 22, b"vandal"),
+        (2_050_100, 7, b"latlab-jitter"),
+    )
     one = core(gap_each_ns=np.array([51_000.0]), wall_ticks=26_000_000)
     found = attribute([one], events(**twice), "latlab-jitter", 1.0)
     assert {source.name: source.count for source in found.sources} == {"vandal": 2, "other": 1}
@@ -278,13 +268,7 @@ def test_in_json_what_could_only_be_counted_stands_apart_from_what_has_a_time() 
 
 
 def test_a_real_time_threads_gap_of_50_ms_is_the_kernels_limit_whoever_ran_in_it() -> None:
-    ran = {
-        "sched__sched_switch": {
-            "time_ns": [2_000_100, 52_000_000],
-            "next_pid": [1 << 22, 7],
-            "next_comm": [b"hog", b"latlab-jitter"],
-        }
-    }
+    ran = switches((2_000_100, 1 << 22, b"hog"), (52_000_000, 7, b"latlab-jitter"))
     one = core(gap_each_ns=np.array([50e6]), wall_ticks=26_000_000)
     for real_time, name in ((True, "real-time limit or fair server: 50 ms for others"), (False, "hog")):
         found = attribute([one], events(**ran), "latlab-jitter", 1.0, real_time=real_time)

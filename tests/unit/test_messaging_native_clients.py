@@ -21,19 +21,23 @@ from latlab.messaging.judging.looks import threads_of_library
 from latlab.messaging.running.ways import clients, greetings
 from latlab.model.messaging.results import Settings
 
-LAYOUTS: list[tuple[str, str, str]] = [
-    ("Bytes", "amqp_bytes_t", "len bytes"),
-    ("Value", "amqp_field_value_t", "kind value"),
-    ("Entry", "amqp_table_entry_t", "key value"),
-    ("Table", "amqp_table_t", "num_entries entries"),
-    ("Properties", "amqp_basic_properties_t", "_flags headers delivery_mode timestamp cluster_id"),
-    ("Message", "amqp_message_t", "properties body pool"),
-    ("Envelope", "amqp_envelope_t", "channel delivery_tag redelivered routing_key message"),
-    ("Method", "amqp_method_t", "id decoded"),
-    ("Reply", "amqp_rpc_reply_t", "reply_type reply library_error"),
-    ("Frame", "amqp_frame_t", "frame_type channel payload"),
-    ("Ack", "amqp_basic_ack_t", "delivery_tag multiple"),
-    ("Close", "amqp_connection_close_t", "reply_code reply_text"),
+# Our struct, the one of librabbitmq, its members.
+LAYOUTS = [
+    row.split(" ", 2)
+    for row in (
+        "Bytes amqp_bytes_t len bytes",
+        "Value amqp_field_value_t kind value",
+        "Entry amqp_table_entry_t key value",
+        "Table amqp_table_t num_entries entries",
+        "Properties amqp_basic_properties_t _flags headers delivery_mode timestamp cluster_id",
+        "Message amqp_message_t properties body pool",
+        "Envelope amqp_envelope_t channel delivery_tag redelivered routing_key message",
+        "Method amqp_method_t id decoded",
+        "Reply amqp_rpc_reply_t reply_type reply library_error",
+        "Frame amqp_frame_t frame_type channel payload",
+        "Ack amqp_basic_ack_t delivery_tag multiple",
+        "Close amqp_connection_close_t reply_code reply_text",
+    )
 ]
 NUMBERS = {
     "kTimeout": "AMQP_STATUS_TIMEOUT", "kNormal": "AMQP_RESPONSE_NORMAL", "kAck": "AMQP_BASIC_ACK_METHOD",

@@ -110,11 +110,9 @@ def test_a_workload_file_is_read_as_the_options_are(tmp_path: Path) -> None:
         ('transport = "tcp"\npoisson = true', "needs a rate"),
     ],
 )
-def test_a_slip_in_a_workload_file_is_one_line(tmp_path: Path, text: str, said: str) -> None:
-    file = tmp_path / "a.toml"
-    file.write_text(text)
+def test_a_slip_in_a_workload_file_is_one_line(written: Any, text: str, said: str) -> None:
     with pytest.raises((InputError, UsageError), match=said) as caught:
-        load_workload(file)
+        load_workload(written(text))
     assert "\n" not in str(caught.value)
 
 

@@ -160,19 +160,20 @@ def test_no_option_takes_a_number_that_is_endless_negative_or_larger_than_the_co
     assert taken == {}
 
 
-@pytest.mark.parametrize(
-    ("path", "new", "old"),
-    [
-        ("queues record", "--cpu-share", "--budget"),
-        ("queues simulate", "--faster", "--speed"),
-        ("messaging compare", "--effect", "--threshold"),
-        ("market stats", "--dask", "--scheduler"),
-        ("stubs load", "--memory-rate", "--memory"),
-    ],
-)
+RENAMED = {
+    "queues record": "--budget --cpu-share",
+    "queues simulate": "--speed --faster",
+    "messaging compare": "--threshold --effect",
+    "market stats": "--scheduler --dask",
+    "stubs load": "--memory --memory-rate",
+}
+
+
+@pytest.mark.parametrize(("path", "spellings"), RENAMED.items())
 def test_an_option_that_meant_something_else_elsewhere_has_a_name_of_its_own(
-    path: str, new: str, old: str
+    path: str, spellings: str
 ) -> None:
+    old, new = spellings.split()
     shown = {
         spelling: one.hidden
         for one in commands()[f"latlab {path}"].params

@@ -313,11 +313,9 @@ def test_no_text_crashes_the_reader_of_models(tmp_path_factory: Any, text: Any) 
         ("[[source]]\nqueue = 'q'\nrate_hz = 1\ncounts = [1]", "source 1.period_us"),
     ],
 )
-def test_a_mistake_in_a_model_is_named_by_its_place(tmp_path: Any, text: Any, place: Any) -> None:
-    path = tmp_path / "m.toml"
-    path.write_text(f"schema = 1\n{text}\n")
+def test_a_mistake_in_a_model_is_named_by_its_place(written: Any, text: Any, place: Any) -> None:
     with pytest.raises(InputError) as error:
-        read_model(path)
+        read_model(written(f"schema = 1\n{text}\n"))
     assert error.value.place == place
 
 

@@ -107,11 +107,9 @@ def test_blocks_are_read_in_any_order_and_with_every_end(tmp_path: Any) -> None:
         ("nonsense\n", "line 1: 'nonsense' is not 'key = value'"),
     ],
 )
-def test_a_damaged_block_is_an_error_with_its_line(tmp_path: Any, text: Any, place: Any) -> None:
-    file = tmp_path / "samples.txt"
-    file.write_text(text)
+def test_a_damaged_block_is_an_error_with_its_line(written: Any, text: Any, place: Any) -> None:
     with pytest.raises(InputError, match=place):
-        read_sample_blocks(file)
+        read_sample_blocks(written(text))
 
 
 @settings(max_examples=100, deadline=None)

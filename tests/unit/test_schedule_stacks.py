@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.files.tables import table_of
 
 from latlab.model.schedule import INTERVAL, WAKE, Frame, Losses, Schedule, ScheduledThread, State, Wait
 from latlab.schedule.code.names import entry_of, plain
@@ -98,25 +99,23 @@ def test_what_the_sampler_could_not_see_is_told_with_the_losses() -> None:
     assert joined.losses.notes == ("apt install libdw1",)
 
 
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("crunch(double)", "crunch"),
-        ("feed::Parser::run(int, std::vector<int, std::allocator<int> >) const", "feed::Parser::run"),
-        ("void pool::work<int, 3>(pool::Task<int>&)", "pool::work"),
-        ("main::{lambda()#1}::operator()() const", "lambda #1 in main"),
-        ("feed(int)::{lambda(int, char)#2}::operator()(int, char) const", "lambda #2 in feed"),
-        ("memcpy@@GLIBC_2.14", "memcpy"),
-        ("deflate.isra.0", "deflate"),
-        ("(anonymous namespace)::compress(Block*)", "compress"),
-        ("Table::operator()(int)", "Table::operator()"),
-        ("main", "main"),
-        ("<lambda>", "<lambda>"),
-        ("Queue.get", "Queue.get"),
-    ],
+test_a_function_s_plain_name_has_no_arguments = table_of(
+    plain,
+    {
+        "crunch(double)": "crunch",
+        "feed::Parser::run(int, std::vector<int, std::allocator<int> >) const": "feed::Parser::run",
+        "void pool::work<int, 3>(pool::Task<int>&)": "pool::work",
+        "main::{lambda()#1}::operator()() const": "lambda #1 in main",
+        "feed(int)::{lambda(int, char)#2}::operator()(int, char) const": "lambda #2 in feed",
+        "memcpy@@GLIBC_2.14": "memcpy",
+        "deflate.isra.0": "deflate",
+        "(anonymous namespace)::compress(Block*)": "compress",
+        "Table::operator()(int)": "Table::operator()",
+        "main": "main",
+        "<lambda>": "<lambda>",
+        "Queue.get": "Queue.get",
+    },
 )
-def test_a_function_s_plain_name_has_no_arguments(name: str, told: str) -> None:
-    assert plain(name) == told
 
 
 def test_a_stack_that_ends_too_early_names_no_beginning() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from tests.files.experiments_made import RULED
 
 from latlab.bench.judging.measures import combined, judge_measures
 from latlab.model.statistics.paired import PairedResult, Ruling
@@ -112,11 +113,7 @@ def judged(
     measures = judge_measures(
         pairs,
         ("typical", "mean", "p99"),
-        smallest_effect=0.01,
-        declared=True,
-        alpha=0.05,
-        block_pairs=1,
-        final=True,
+        **RULED,
         pooled=pooled,
     )
     return combined(measures, alpha=0.05, declared=over)

@@ -3,6 +3,7 @@
 The application's side: counts of Python's queues in this process's counter file.
 """
 
+from typing import Final
 from collections.abc import Callable
 
 
@@ -48,11 +49,8 @@ class Slot:
 
     def empty(self) -> None: ...
 
-    @property
-    def total_in(self) -> int: ...
-
-    @property
-    def total_out(self) -> int: ...
+    total_in: Final[int]
+    total_out: Final[int]
 
     def set_source(self, type: str = '', name: str = '') -> None: ...
 

@@ -3,6 +3,7 @@
 Sends, forwards and receives numbered messages, and keeps when each was sent and received.
 """
 
+from typing import Final
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -55,23 +56,12 @@ class Run:
 
     def kernel_ns(self) -> object: ...
 
-    @property
-    def base_ticks(self) -> int: ...
-
-    @property
-    def ticks_per_ns(self) -> float: ...
-
-    @property
-    def realtime_offset_ns(self) -> int: ...
-
-    @property
-    def process_cpu_ns(self) -> int: ...
-
-    @property
-    def locked(self) -> bool: ...
-
-    @property
-    def to(self) -> tuple[int, int]: ...
+    base_ticks: Final[int]
+    ticks_per_ns: Final[float]
+    realtime_offset_ns: Final[int]
+    process_cpu_ns: Final[int]
+    locked: Final[bool]
+    to: Final[tuple[int, int]]
 
 class ForwardPlan:
     """What the trivial broker does besides forwarding."""

@@ -3,48 +3,27 @@
 Performance stubs: chosen amounts of CPU time, sleep, memory and I/O, and the player of action files.
 """
 
+from typing import Final
 from collections.abc import Sequence
 import enum
 from typing import Any
 
 
 class SpinResult:
-    @property
-    def requested_ns(self) -> int: ...
-
-    @property
-    def wall_ns(self) -> int: ...
-
-    @property
-    def cpu_ns(self) -> int: ...
-
-    @property
-    def longest_gap_ns(self) -> int: ...
-
-    @property
-    def checkpoints(self) -> int: ...
-
-    @property
-    def preempted(self) -> bool: ...
+    requested_ns: Final[int]
+    wall_ns: Final[int]
+    cpu_ns: Final[int]
+    longest_gap_ns: Final[int]
+    checkpoints: Final[int]
+    preempted: Final[bool]
 
 class SpinCalibration:
-    @property
-    def ticks_per_ns(self) -> float: ...
-
-    @property
-    def iterations_per_ns(self) -> float: ...
-
-    @property
-    def cpu_clock_ns(self) -> float: ...
-
-    @property
-    def spin_bias_ns(self) -> float: ...
-
-    @property
-    def took_ns(self) -> int: ...
-
-    @property
-    def switch_flag(self) -> bool: ...
+    ticks_per_ns: Final[float]
+    iterations_per_ns: Final[float]
+    cpu_clock_ns: Final[float]
+    spin_bias_ns: Final[float]
+    took_ns: Final[int]
+    switch_flag: Final[bool]
 
 def spin_calibration() -> SpinCalibration:
     """The calibration of this process."""
@@ -80,14 +59,9 @@ class SleepMode(enum.Enum):
     SPIN_END = 2
 
 class SleepResult:
-    @property
-    def requested_ns(self) -> int: ...
-
-    @property
-    def wall_ns(self) -> int: ...
-
-    @property
-    def burned_ns(self) -> int: ...
+    requested_ns: Final[int]
+    wall_ns: Final[int]
+    burned_ns: Final[int]
 
 def sleep(ns: int, mode: SleepMode = SleepMode.CORRECTED) -> SleepResult:
     """Leave the CPU for ns, with the GIL released."""
@@ -106,14 +80,9 @@ def measure_sleeps(mode: SleepMode, ns: int, repetitions: int, default_slack: bo
     """Achieved wall time of each sleep."""
 
 class CacheResult:
-    @property
-    def accesses(self) -> int: ...
-
-    @property
-    def misses(self) -> int: ...
-
-    @property
-    def wall_ns(self) -> int: ...
+    accesses: Final[int]
+    misses: Final[int]
+    wall_ns: Final[int]
 
 class CacheStub:
     def __init__(self, working_set_bytes: int, stride_bytes: int = 64, write_fraction: float = 0.0, seed: int = 1) -> None: ...
@@ -125,55 +94,30 @@ class CacheStub:
     def run_for(self, ns: int) -> CacheResult: ...
 
 class MemoryResult:
-    @property
-    def wall_ns(self) -> int: ...
-
-    @property
-    def peak_heap_bytes(self) -> int: ...
-
-    @property
-    def peak_stack_bytes(self) -> int: ...
-
-    @property
-    def page_faults(self) -> int: ...
-
-    @property
-    def worst_lateness_ns(self) -> int: ...
+    wall_ns: Final[int]
+    peak_heap_bytes: Final[int]
+    peak_stack_bytes: Final[int]
+    page_faults: Final[int]
+    worst_lateness_ns: Final[int]
 
 def run_memory_plan(steps: Sequence[tuple[int, int, int]]) -> MemoryResult:
     """Steps of (at_ns, heap_bytes, stack_bytes), in order of time."""
 
 class IoResult:
-    @property
-    def wall_ns(self) -> int: ...
-
-    @property
-    def reads(self) -> int: ...
-
-    @property
-    def writes(self) -> int: ...
-
-    @property
-    def fsyncs(self) -> int: ...
-
-    @property
-    def read_bytes(self) -> int: ...
-
-    @property
-    def written_bytes(self) -> int: ...
+    wall_ns: Final[int]
+    reads: Final[int]
+    writes: Final[int]
+    fsyncs: Final[int]
+    read_bytes: Final[int]
+    written_bytes: Final[int]
 
 def run_io(path: str, read_bytes: int = 0, write_bytes: int = 0, block_bytes: int = 4096, random_pattern: bool = False, fsync_every: int = 0, delay_ns: int = 0, seed: int = 1) -> IoResult:
     """Read and write a file, and sleep."""
 
 class NetworkResult:
-    @property
-    def wall_ns(self) -> int: ...
-
-    @property
-    def bytes(self) -> int: ...
-
-    @property
-    def first_byte_ns(self) -> int: ...
+    wall_ns: Final[int]
+    bytes: Final[int]
+    first_byte_ns: Final[int]
 
 def run_network(bytes: int, bytes_per_s: float = 0.0, delay_ns: int = 0, chunk_bytes: int = 16384) -> NetworkResult:
     """Send bytes over loopback TCP at a rate, after a delay."""
@@ -185,17 +129,10 @@ class GlobalLoad:
 
     def stop(self) -> None: ...
 
-    @property
-    def busy_ns(self) -> int: ...
-
-    @property
-    def memory_bytes(self) -> int: ...
-
-    @property
-    def disk_bytes(self) -> int: ...
-
-    @property
-    def disk_error(self) -> str: ...
+    busy_ns: Final[int]
+    memory_bytes: Final[int]
+    disk_bytes: Final[int]
+    disk_error: Final[str]
 
 def play(threads: Sequence[Sequence[tuple[int, int, int, int]]], created: Sequence[bool], semaphores: Sequence[int], io_path: str, timeout_ns: int, priority: int, scheduled: bool) -> dict[str, Any]:
     """

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from latlab.errors import UsageError
 from latlab.jitter._measure import measure
@@ -24,8 +24,7 @@ __all__ = ["Study", "StudyRow", "run_study"]
 _SPIN = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(NamedTuple):
     """What is different in one run."""
 
     name: str

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tornado.iostream import IOStream, StreamClosedError
 
@@ -23,6 +23,9 @@ from latlab.model.queues.live import QueueNow, Snapshot
 from latlab.reports.assets.files import asset
 from latlab.reports.sections import topology
 from latlab.words import number
+
+if TYPE_CHECKING:
+    from latlab.queues import Happening
 
 __all__ = ["Dashboard", "changes", "drawing", "frame", "mean_time_ns"]
 
@@ -53,22 +56,6 @@ class Source(Protocol):
         """What it is now."""
 
 
-class Event(Protocol):
-    """Something that happened, as `latlab.queues.Happening` has it."""
-
-    @property
-    def t_ns(self) -> int:
-        """When."""
-
-    @property
-    def kind(self) -> str:
-        """What kind."""
-
-    @property
-    def what(self) -> str:
-        """In words."""
-
-
 def mean_time_ns(snapshot: Snapshot) -> float | None:
     """The mean time of an event in the pipeline, by Little's law: what is in it over what enters a second.
 
@@ -81,7 +68,7 @@ def mean_time_ns(snapshot: Snapshot) -> float | None:
     return inside / entering * 1e9 if entering > 0 else None
 
 
-def frame(snapshot: Snapshot, happened: Sequence[Event], alive: bool) -> dict[str, Any]:
+def frame(snapshot: Snapshot, happened: Sequence[Happening], alive: bool) -> dict[str, Any]:
     """All that the page shows of one look, but for what stands in the topology."""
     return {
         "t": snapshot.t_ns,
@@ -236,7 +223,7 @@ class Dashboard:
     def __init__(
         self,
         source: Source,
-        happenings: Callable[[Snapshot], Sequence[Event]],
+        happenings: Callable[[Snapshot], Sequence[Happening]],
         title: str,
         *,
         per_second: float = 10.0,

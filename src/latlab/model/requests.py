@@ -1,7 +1,4 @@
-"""The requests that a server answered, and where the slow ones spent their time.
-
-Schema versions of the JSON document: 1, the present one.
-"""
+"""The requests that a server answered, and where the slow ones spent their time."""
 
 from __future__ import annotations
 
@@ -26,6 +23,8 @@ __all__ = [
     "TailAnswer",
     "TimeSlice",
 ]
+
+SCHEMA = 1  # of the JSON documents; versions: 1, the present one
 
 #: `Requests.forecasts_withheld` where nobody asked.
 NOT_ASKED = "it was not asked for"
@@ -60,6 +59,9 @@ class RequestPart:
     where: str
     ns: float
     share: float
+
+
+Parts = tuple[RequestPart, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ class SlowRequest:
     began_ns: int
     connection: str
     kind: str
-    parts: tuple[RequestPart, ...]
+    parts: Parts
     still_open: bool = False
     timeline: tuple[RequestSpan, ...] = ()
     wakes: tuple[RequestWake, ...] = ()
@@ -304,8 +306,8 @@ class Requests:
     max_ns: int
     without_arrival: int
     kinds: tuple[RequestKind, ...]
-    parts: tuple[RequestPart, ...]
-    median_parts: tuple[RequestPart, ...]
+    parts: Parts
+    median_parts: Parts
     band: int
     slowest: tuple[SlowRequest, ...]
     lost_events: int
@@ -326,7 +328,7 @@ class Requests:
 
     def to_json(self) -> dict[str, Any]:
         """The machine contract of `latlab requests show --json`, schema 1."""
-        return {"schema": 1, **asdict(self), "trustworthy": not self.distrust}
+        return {"schema": SCHEMA, **asdict(self), "trustworthy": not self.distrust}
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,4 +366,4 @@ class RequestsComparison:
 
     def to_json(self) -> dict[str, Any]:
         """The machine contract of `latlab requests compare --json`, schema 1."""
-        return {"schema": 1, **asdict(self)}
+        return {"schema": SCHEMA, **asdict(self)}

@@ -9,6 +9,9 @@ from typing import Any
 
 __all__ = ["Code", "Edge", "Limit", "LimitKind", "LockUse", "Role", "Slice", "ThreadFindings"]
 
+Names = tuple[str, ...]
+Numbers = tuple[int, ...]
+
 
 _ASLEEP = 0.6
 _AWAKE = 0.2
@@ -70,9 +73,9 @@ class Limit:
     confidence: float
     share: float
     sentence: str
-    evidence: tuple[str, ...] = ()
+    evidence: Names = ()
     code: tuple[Code, ...] = ()
-    why_not: tuple[str, ...] = ()
+    why_not: Names = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ class Role:
 
     name: str
     count: int
-    pids: tuple[int, ...]
+    pids: Numbers
     running: float
     runnable: float
     blocked: Mapping[str, float]
@@ -106,7 +109,7 @@ class Role:
     limits: float
     process: str = ""
     entry: str = ""
-    threads: tuple[int, ...] = ()
+    threads: Numbers = ()
     spins: bool = False
     paced: bool = False
     code: tuple[Code, ...] = ()
@@ -158,9 +161,9 @@ class LockUse:
     wait_ns: int
     longest_ns: int
     share: float
-    waiters: tuple[str, ...]
-    holders: tuple[str, ...]
-    waits_in: tuple[str, ...] = ()
+    waiters: Names
+    holders: Names
+    waits_in: Names = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +212,9 @@ class ThreadFindings:
     handoffs: int
     method: str
     unseen: float
-    distrust: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    threads: tuple[str, ...] = ()
+    distrust: Names = ()
+    notes: Names = ()
+    threads: Names = ()
     slices: tuple[Slice, ...] = field(default=())
     root: int = 0
     alone: int = -1

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from latlab.model import schedule as layouts
 from latlab.model.schedule import Losses, Schedule, ScheduledThread, Source, State, Wait
 from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, WAITS
 from latlab.schedule.tree import Member, among_all, command_of, described, tree_of
+from latlab.system.beside import Beside
 from latlab.system.quota import QuotaWatch
 
 __all__ = ["Looks", "grant"]
@@ -74,12 +75,13 @@ class _Seen:
     gone: bool = False
 
 
-class Looks:
+class Looks(Beside):
     """Looks at processes and their children between entering and leaving."""
 
     method = "proc"
 
     def __init__(self) -> None:
+        super().__init__("latlab-looks")
         self.members: dict[int, Member] = {}
         self.commands: dict[int, tuple[str, ...]] = {}
         self.quotas = QuotaWatch()
@@ -88,8 +90,6 @@ class Looks:
         self._parents: dict[int, int] = {}
         self._seen: dict[int, _Seen] = {}
         self._lock = threading.Lock()
-        self._ended = threading.Event()
-        self._helper = threading.Thread(target=self._look_on, name="latlab-looks", daemon=True)
 
     @property
     def pids(self) -> frozenset[int]:
@@ -103,14 +103,6 @@ class Looks:
             self._roots += pids
         self._grow()
 
-    def __enter__(self) -> Self:
-        self._helper.start()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._ended.set()
-        self._helper.join()
-
     def _grow(self) -> None:
         with self._lock:
             roots = list(self._roots)
@@ -122,7 +114,7 @@ class Looks:
         with self._lock:
             self._family = family
 
-    def _look_on(self) -> None:
+    def _run(self) -> None:
         tree_at = quotas_at = 0.0
         while True:
             begin = time.monotonic()

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -58,8 +59,7 @@ class LevelChange:
     back: bool = False
 
 
-@dataclass(frozen=True)
-class _Cut:
+class _Cut(NamedTuple):
     first: int
     found: int
     before: float

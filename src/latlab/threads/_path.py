@@ -28,49 +28,34 @@ class Walk:
     """A path, latest piece first.
 
     Attributes:
-        thread, what, begin, end: of each piece; `what` as `Piece`.
-        object: of the wait in it, -1 without.
-        lock: the futex for whose waiter the path came to this thread, while that one waited; -1 else.
-        lock_waiter: that waiter's thread.
+        pieces: rows of PIECE.
         changes: (waker, wakee, wait kind, object) of each change of thread.
     """
 
-    thread: list[int] = field(default_factory=list)
-    what: list[int] = field(default_factory=list)
-    begin: list[int] = field(default_factory=list)
-    end: list[int] = field(default_factory=list)
-    object: list[int] = field(default_factory=list)
-    lock: list[int] = field(default_factory=list)
-    lock_waiter: list[int] = field(default_factory=list)
+    pieces: list[tuple[int, ...]] = field(default_factory=list)
     changes: list[tuple[int, int, int, int, int]] = field(default_factory=list)
 
     def add(self, thread: int, what: int, begin: int, end: int, item: int, lock: int, waiter: int) -> None:
         """One more piece, before all others in time."""
-        self.thread.append(thread)
-        self.what.append(what)
-        self.begin.append(begin)
-        self.end.append(end)
-        self.object.append(item)
-        self.lock.append(lock)
-        self.lock_waiter.append(waiter)
+        self.pieces.append((thread, what, begin, end, item, lock, waiter))
 
     def array(self) -> np.ndarray[Any, Any]:
         """All pieces as a structured array of PIECE, in the order of time."""
-        out = np.empty(len(self.thread), PIECE)
-        for name in PIECE.names or ():
-            out[name] = getattr(self, name)
-        return out[::-1]
+        return np.array(self.pieces, PIECE)[::-1]
 
 
 PIECE = np.dtype(
     [
         ("thread", np.int32),
-        ("what", np.uint8),
+        ("what", np.uint8),  # as `Piece`
         ("begin", np.int64),
         ("end", np.int64),
-        ("object", np.int64),
-        ("lock", np.int64),
-        ("lock_waiter", np.int32),
+        ("object", np.int64),  # of the wait in it, -1 without
+        (
+            "lock",
+            np.int64,
+        ),  # the futex for whose waiter the path came here, while that waited; or -1
+        ("lock_waiter", np.int32),  # that waiter's thread
     ]
 )
 
@@ -107,7 +92,7 @@ def walk(
     thread, time = start, end
     lock, lock_until, waiter = -1, end, -1  # valid above lock_until
     standstill = 0
-    while time > begin and len(path.thread) < most:
+    while time > begin and len(path.pieces) < most:
         track = tracks[thread]
         i = track.at(time)
         if i < 0:

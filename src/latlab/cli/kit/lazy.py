@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -12,7 +12,7 @@ from latlab.cli.kit.numbers import with_numbers
 from latlab.cli.kit.progress import with_verbosity
 from latlab.words import nearest
 
-__all__ = ["LazyGroup", "SuggestingGroup", "by_name"]
+__all__ = ["LazyGroup", "SuggestingGroup", "by_name", "lazy_group"]
 
 
 def by_name(modules: Mapping[str, Mapping[str, str]]) -> dict[str, tuple[str, str]]:
@@ -86,3 +86,8 @@ class LazyGroup(SuggestingGroup):
         """List the commands from the table."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in self.subcommands.items()])
+
+
+def lazy_group(modules: Mapping[str, Mapping[str, str]]) -> Callable[[Callable[..., Any]], click.Group]:
+    """A group of the commands of these modules, as `by_name` takes them."""
+    return click.group(cls=LazyGroup, subcommands=by_name(modules))

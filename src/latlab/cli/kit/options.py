@@ -50,6 +50,11 @@ def together(*options: Decorator) -> Decorator:
     return decorate
 
 
+def flag(name: str, text: str) -> Decorator:
+    """Something that is done, or not."""
+    return click.option(name, is_flag=True, help=text)
+
+
 def json_option(text: str = "Print the result as JSON.") -> Decorator:
     """`--json`, as `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help=text)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import click
+from latlab.cli.kit.lazy import lazy_group
 
-from latlab.cli.kit.lazy import LazyGroup, by_name
 
 # Each module of latlab.cli with its commands and their help: nothing is imported before it is called.
-SUBCOMMANDS = by_name(
+@lazy_group(
     {
         "market.books": {
             "census": "Count messages by type, and list errors with their offsets.",
@@ -36,9 +35,6 @@ SUBCOMMANDS = by_name(
         },
     }
 )
-
-
-@click.group(cls=LazyGroup, subcommands=SUBCOMMANDS)
 def market() -> None:
     """Market data: ITCH and PITCH to the inside, tables for research, statistics, delays.
 

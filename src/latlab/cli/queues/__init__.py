@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import click
+from latlab.cli.kit.lazy import lazy_group
 
-from latlab.cli.kit.lazy import LazyGroup, by_name
 
 # Each module of latlab.cli with its commands and their help: nothing is imported before it is called.
-SUBCOMMANDS = by_name(
+@lazy_group(
     {
         "queues.analyse": {
             "analyse": "Name the bottleneck of a recorded application.",
@@ -43,8 +42,5 @@ SUBCOMMANDS = by_name(
         },
     }
 )
-
-
-@click.group(cls=LazyGroup, subcommands=SUBCOMMANDS)
 def queues() -> None:
     """Observe any application's queues live, and name what limits it."""

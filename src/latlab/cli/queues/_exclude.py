@@ -1,9 +1,10 @@
-"""`--exclude` of the commands that read a recording of queues."""
+"""What the commands that read a recording of queues take: RUN and `--exclude`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +12,12 @@ if TYPE_CHECKING:
     from latlab.model.queues.observation import Observation
 
 EXCLUDE = click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave this queue out; repeatable.")
+
+
+def on_run(name: str) -> Callable[[Callable[..., Any]], click.Command]:
+    """A command on a recorded RUN, some of whose queues may be left out."""
+    run = click.argument("run", type=click.Path(path_type=Path))
+    return lambda function: click.command(name)(run(EXCLUDE(function)))
 
 
 def tell_unknown(observations: Iterable[Observation], exclude: tuple[str, ...]) -> None:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
 from latlab.cli.kit.options import JSON
-from latlab.cli.queues._exclude import EXCLUDE, tell_unknown
+from latlab.cli.queues._exclude import on_run, tell_unknown
 from latlab.reports.json import dumps
 
 
-@click.command("analyse")
-@click.argument("run", type=click.Path(path_type=Path))
-@EXCLUDE
+@on_run("analyse")
 @JSON
 def analyse_(run: Path, exclude: tuple[str, ...], as_json: bool) -> None:
     """Name the bottleneck of the application that RUN recorded."""

@@ -9,14 +9,12 @@ import click
 
 from latlab.cli.kit.files import check_stdout, put_text
 from latlab.cli.kit.options import JSON, output, renamed
-from latlab.cli.queues._exclude import EXCLUDE, tell_unknown
+from latlab.cli.queues._exclude import on_run, tell_unknown
 from latlab.errors import UsageError
 from latlab.reports.json import dumps
 
 
-@click.command("model")
-@click.argument("run", type=click.Path(path_type=Path))
-@EXCLUDE
+@on_run("model")
 @output("TOML file to write [default: stdout].")
 @JSON
 def model_(run: Path, exclude: tuple[str, ...], output: Path | None, as_json: bool) -> None:

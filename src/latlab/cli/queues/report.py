@@ -9,13 +9,11 @@ import click
 from latlab.cli.kit.files import writing
 from latlab.cli.kit.options import JSON, output
 from latlab.cli.kit.progress import say
-from latlab.cli.queues._exclude import EXCLUDE, tell_unknown
+from latlab.cli.queues._exclude import EXCLUDE, on_run, tell_unknown
 from latlab.reports.json import dumps
 
 
-@click.command("report")
-@click.argument("run", type=click.Path(path_type=Path))
-@EXCLUDE
+@on_run("report")
 @output("File to write [default: queues.html in RUN].")
 @JSON
 def report_(run: Path, exclude: tuple[str, ...], output: Path | None, as_json: bool) -> None:

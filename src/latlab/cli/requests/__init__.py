@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
+from latlab.cli.kit.lazy import lazy_group
 
-from latlab.cli.kit.lazy import LazyGroup, by_name
 
 # Each module of latlab.cli with its commands and their help: nothing is imported before it is called.
-SUBCOMMANDS = by_name(
+@lazy_group(
     {
         "requests.record": {
             "compare": "Judge recordings after a change against those before it.",
@@ -21,8 +20,5 @@ SUBCOMMANDS = by_name(
         },
     }
 )
-
-
-@click.group(cls=LazyGroup, subcommands=SUBCOMMANDS)
 def requests(**_: Any) -> None:
     """Find where a server's slow requests spend their time, without changing it."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import click
+from latlab.cli.kit.lazy import lazy_group
 
-from latlab.cli.kit.lazy import LazyGroup, by_name
 
 # Each module of latlab.cli with its commands and their help: nothing is imported before it is called.
-SUBCOMMANDS = by_name(
+@lazy_group(
     {
         "stubs.capture": {
             "capture": "Follow a real program and derive its action files.",
@@ -32,8 +31,5 @@ SUBCOMMANDS = by_name(
         },
     }
 )
-
-
-@click.group(cls=LazyGroup, subcommands=SUBCOMMANDS)
 def stubs() -> None:
     """Forecast what a faster part would gain, with performance stubs."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from latlab.cli.kit.files import check_stdout, put_text
-from latlab.cli.kit.options import JSON, JSON_ASIDE, Seconds, output
+from latlab.cli.kit.options import JSON, JSON_ASIDE, Seconds, flag, output
 from latlab.cli.kit.progress import say, teller
 from latlab.errors import ExitCode, UsageError
 from latlab.formats.documents import write_text
@@ -29,10 +29,10 @@ _COMMAND = click.argument("command", nargs=-1, type=click.UNPROCESSED, required=
 @click.option("--html", type=click.Path(path_type=Path), help="Write a page with the plots of each step.")
 @click.option("--seconds", type=Seconds(), help="Time for the repetitions, instead of the file's.")
 @click.option("--seed", type=int, help="Seed of the order of the runs, instead of the file's.")
-@click.option(
-    "--dry-run", is_flag=True,
-    help="Say in a few runs what the study would be: calls, threads, determinism, state, time and width.",
-)  # fmt: skip
+@flag(
+    "--dry-run",
+    "Say in a few runs what the study would be: calls, threads, determinism, state, time and width.",
+)
 @click.option(
     "--faster", type=click.Choice(["work", "wait", "both"]),
     help="What a faster component does faster, instead of the file's.",
@@ -116,7 +116,7 @@ _MUTATES = click.option(
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.option("--component", "name", required=True, help="Component: module:function or module:Class.method.")
-@click.option("--keyed", is_flag=True, help="Match results by the arguments, not by their order.")
+@flag("--keyed", "Match results by the arguments, not by their order.")
 @_MUTATES
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), default=Path("stub.trace"), help="Trace to write."
@@ -151,15 +151,13 @@ def record(
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option("--component", "name", required=True, help="Component: module:function or module:Class.method.")
-@click.option(
-    "--keyed", is_flag=True, help="Match results by the arguments; the trace must be recorded with --keyed."
+@flag("--keyed", "Match results by the arguments; the trace must be recorded with --keyed.")
+@flag("--lazy", "Make each result when it is handed out, not all at the start.")
+@flag("--views", "Hand out arrays as read-only views, not as copies.")
+@flag(
+    "--pickles",
+    "Load results by running whatever TRACE names, not as data alone: only if you recorded it yourself.",
 )
-@click.option("--lazy", is_flag=True, help="Make each result when it is handed out, not all at the start.")
-@click.option("--views", is_flag=True, help="Hand out arrays as read-only views, not as copies.")
-@click.option(
-    "--pickles", is_flag=True,
-    help="Load results by running whatever TRACE names, not as data alone: only if you recorded it yourself.",
-)  # fmt: skip
 @click.option(
     "--compare/--no-compare", default=True,
     help="Run COMMAND without the stub as well, and compare what both say and write.",
@@ -210,7 +208,7 @@ def replay(
 
 @click.command()
 @click.argument("trace", type=click.Path(path_type=Path))
-@click.option("--labelled", is_flag=True, help="Label each field.")
+@flag("--labelled", "Label each field.")
 @JSON
 def decode(trace: Path, labelled: bool, as_json: bool) -> None:
     """Print TRACE as text, one line a value.
@@ -231,7 +229,7 @@ def decode(trace: Path, labelled: bool, as_json: bool) -> None:
 @click.option(
     "--kind", type=click.Choice(["python", "c++", "command"]), default="python", help="Kind of component."
 )
-@click.option("--keyed", is_flag=True, help="Match results by the arguments, not by their order.")
+@flag("--keyed", "Match results by the arguments, not by their order.")
 @_MUTATES
 @JSON
 @output("File for a study's `validation`.")

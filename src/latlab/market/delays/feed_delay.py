@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from latlab.market.delays.lags import Times, pairs_within, window_delay
 from latlab.market.files.open import FollowedSource, Piece, Source
 from latlab.market.wire.source import source_of
 from latlab.model.market import FeedError
+from latlab.system.beside import Beside
 
 _TIME_BITS = 46  # of a key: 19 hours; the symbol and the side stand above them
 _PIECES_AHEAD = 4
@@ -153,7 +153,7 @@ def _matched(one: _Moves, other: _Moves, base: int, reach: int) -> Times:
     return same
 
 
-class _Feed:
+class _Feed(Beside):
     """A feed's moves as they come; a thread of its own reads the source a few pieces ahead.
 
     Args:
@@ -172,6 +172,7 @@ class _Feed:
         lenient: bool,
         tell: Tell,
     ) -> None:
+        super().__init__()
         self._source, self._names, self._lenient, self._tell = source, names, lenient, tell
         self._errors: list[FeedError] = []
         self._symbols = symbols
@@ -183,31 +184,25 @@ class _Feed:
         self._numbers = np.full(1 << 16, -1, np.int64)
         self._last = np.zeros((2, 1 << 16), np.int64)
         self._pieces: queue.Queue[Piece | BaseException | None] = queue.Queue(_PIECES_AHEAD)
-        self._leaving = threading.Event()
-        self._thread = threading.Thread(target=self._read, daemon=True)
         self.latest = -1
         self.over = False
 
-    def __enter__(self) -> _Feed:
-        self._thread.start()
-        return self
-
     def __exit__(self, *error: Any) -> None:
-        self._leaving.set()
+        self._ended.set()
         self._source.stop()
         while self._thread.is_alive():
             try:
                 self._pieces.get(timeout=0.01)
             except queue.Empty:
                 continue
-        self._thread.join()
+        super().__exit__(*error)
 
-    def _read(self) -> None:
+    def _run(self) -> None:
         try:
             with self._source.pieces() as pieces:
                 for piece in pieces:
                     self._pieces.put(piece)
-                    if self._leaving.is_set():
+                    if self._ended.is_set():
                         return
             self._pieces.put(None)
         except Exception as error:  # noqa: BLE001 - raised again where the feed is pulled

@@ -146,6 +146,10 @@ class OneParquet:
     Args:
         path: the file.
         resume: keep the rows of a killed run, or of a finished one.
+
+    Attributes:
+        folder: where the parts are.
+        kept: rows that are there from before; `write` skips as many.
     """
 
     def __init__(self, path: Path, *, resume: bool) -> None:
@@ -155,16 +159,7 @@ class OneParquet:
             make_own_folder(folder)
             self._path.replace(folder / "part-00000.parquet")
         self._parts = _Parts(folder, resume=resume)
-
-    @property
-    def folder(self) -> Path:
-        """Where the parts are."""
-        return self._parts.folder
-
-    @property
-    def kept(self) -> int:
-        """Rows that are there from before; `write` skips as many."""
-        return self._parts.kept
+        self.folder, self.kept = folder, self._parts.kept
 
     @property
     def rows(self) -> int:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import socket
 import struct
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
-from typing import IO, ClassVar, Protocol
+from typing import IO, Any, ClassVar, Protocol
 
 from latlab.errors import UnavailableError, UsageError
 from latlab.market.files.output import create, unwritable
 from latlab.market.wire.addresses import host_and_port, parse_udp
+from latlab.system.beside import Beside
 
 _MAX_PAYLOAD = 1_400
 _END = 0xFFFF
@@ -272,7 +272,7 @@ class MoldTarget(_Lines):
         self.sequence += 1
 
 
-class RequestServer:
+class RequestServer(Beside):
     """Answers MoldUDP64 requests from what a target keeps, in a thread of its own; a context manager.
 
     Args:
@@ -282,25 +282,19 @@ class RequestServer:
     """
 
     def __init__(self, target: MoldTarget, host: str = "127.0.0.1", port: int = 0) -> None:
+        super().__init__()
         self._target = target
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind((host, port))
         self._socket.settimeout(0.05)
         self.address: tuple[str, int] = self._socket.getsockname()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._serve, daemon=True)
 
-    def __enter__(self) -> RequestServer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
         self._socket.close()
 
-    def _serve(self) -> None:
-        while not self._over.is_set():
+    def _run(self) -> None:
+        while not self._ended.is_set():
             try:
                 request, sender = self._socket.recvfrom(64)
             except TimeoutError:

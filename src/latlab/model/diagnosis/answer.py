@@ -1,8 +1,6 @@
 """What `latlab diagnose` answers: where the latency comes from, and what fixing it would buy.
 
 Over 400 lines: one JSON document, whose parts stand in the order in which it is read.
-
-Schema versions of the JSON document: 1, the present one.
 """
 
 from __future__ import annotations
@@ -35,6 +33,8 @@ __all__ = [
     "Step",
     "Unknown",
 ]
+
+SCHEMA = 1  # of the JSON documents; versions: 1, the present one
 
 # Of the queues' verdicts that name no stage, what they are in the words of what threads tell.
 _KINDS: dict[str, LimitKind] = {
@@ -387,7 +387,7 @@ class Answer:
         document["tail"] = None if self.tail is None else self.tail.to_json()
         document["trustworthy"] = self.trustworthy
         document["evidence_data"], document["distrust_data"] = data_of(self.evidence), data_of(self.distrust)
-        return {"schema": 1, **document}
+        return {"schema": SCHEMA, **document}
 
     def _limit(self) -> dict[str, Any]:
         """What the queues name, in the words of what threads tell."""
@@ -452,4 +452,4 @@ class AnswerComparison:
 
     def to_json(self) -> dict[str, Any]:
         """The machine contract of `latlab diagnose compare --json`, schema 1."""
-        return {"schema": 1, **asdict(self), "regression": self.regression}
+        return {"schema": SCHEMA, **asdict(self), "regression": self.regression}

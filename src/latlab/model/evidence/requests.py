@@ -15,13 +15,13 @@ class Occupant(Kind):
     NOBODY = "no thread had the CPU"
     QUOTA = "CPU quota of {quota}"
     QUOTA_OR_OTHERS = "a CPU quota of {quota} stopped it, or others had the CPU"
+    SEVERAL = "{names} and {last} had the CPU"
 
 
 class TailPlace(Kind):
-    """Where the time of slow requests goes that has several parts."""
+    """Where the time of slow requests goes, where that is no thread, lock or wait."""
 
     ANSWERS = "answers of {size}, made and sent"
-    SEVERAL = "{names} and {last} had the CPU"
 
 
 class NoTail(Kind):

@@ -131,7 +131,14 @@ class CoreJitter:
 
 
 @dataclass(frozen=True)
-class Source:
+class _Entry:
+    def to_json(self) -> dict[str, Any]:
+        """Its entry of the JSON contract."""
+        return {key: getattr(self, key) for key in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True)
+class Source(_Entry):
     """Something that filled gaps.
 
     Attributes:
@@ -157,13 +164,9 @@ class Source:
     gaps_ns: float | None = None
     ran_ns: float | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """The source's entry of the JSON contract."""
-        return {key: getattr(self, key) for key in self.__dataclass_fields__}
-
 
 @dataclass(frozen=True)
-class Period:
+class Period(_Entry):
     """A beat in the outliers.
 
     Attributes:
@@ -178,10 +181,6 @@ class Period:
     cause: str
     share: float = 0.0
     cpu: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The period's entry of the JSON contract."""
-        return {key: getattr(self, key) for key in self.__dataclass_fields__}
 
 
 @dataclass(frozen=True)

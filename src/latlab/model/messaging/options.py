@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from latlab import words
 from latlab.errors import UsageError
@@ -16,6 +16,7 @@ from latlab.model.messaging.results import Settings
 
 __all__ = ["DRIVER_AXIS", "OPTIONS", "SWEPT", "Option", "read_value", "settings_of", "swept"]
 
+T = TypeVar("T")
 _RATES = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 
 
@@ -60,11 +61,19 @@ def cpus_of(text: str) -> tuple[int, int, int]:
     return found[0], found[1], found[2]
 
 
-def _rate(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return float(number_of(text))
+def _number(kind: Callable[[str | int], T]) -> Callable[[str], T]:
+    """Reads a number as Python writes it, or with a unit, such as 10k."""
+
+    def read(text: str) -> T:
+        try:
+            return kind(text)
+        except ValueError:
+            return kind(number_of(text))
+
+    return read
+
+
+_rate, _whole = _number(float), _number(int)
 
 
 def _share(text: str) -> float:
@@ -125,13 +134,6 @@ def _seconds(text: str) -> float:
         return float(text)
     except ValueError:
         return float(ns_of(text)) / 1e9
-
-
-def _whole(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        return int(number_of(text))
 
 
 def _secret(text: str) -> str:

@@ -1,6 +1,6 @@
 """What a messaging run was asked for, what it measured, and what that means.
 
-Over 400 lines: one JSON document, whose parts stand in the order in which it is read.
+Over 400 lines: settings, what a run counted and what it says are one JSON document, in the order of reading.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from latlab.model.diagnosis.pipeline import Whole
 from latlab.model.queues.observation import Landmark
@@ -96,8 +96,7 @@ class LineResult:
     to_ns: int = 0
 
 
-@dataclass(frozen=True)
-class Burst:
+class Burst(NamedTuple):
     """A stretch in which a queue was well above its usual fill."""
 
     from_ns: int

@@ -56,14 +56,19 @@ def _get_of_standard(self: Any, block: bool = True, timeout: float | None = None
     return _standard_get(self, True, timeout) if block else Threaded.get(self, False)
 
 
-class Queue(Made, Threaded, queue.Queue[Any]):
-    """`queue.Queue`, counted."""
+class _Standard(Made, Threaded):
+    """What counted queues of the standard library have in common."""
 
+    queue: Any
     get = _get_of_standard
 
     def _put(self, item: Any) -> None:
         self.queue.append(item)
         self._note_put()
+
+
+class Queue(_Standard, queue.Queue[Any]):
+    """`queue.Queue`, counted."""
 
     def _get(self) -> Any:
         item = self.queue.popleft()
@@ -71,14 +76,8 @@ class Queue(Made, Threaded, queue.Queue[Any]):
         return item
 
 
-class LifoQueue(Made, Threaded, queue.LifoQueue[Any]):
+class LifoQueue(_Standard, queue.LifoQueue[Any]):
     """`queue.LifoQueue`, counted."""
-
-    get = _get_of_standard
-
-    def _put(self, item: Any) -> None:
-        self.queue.append(item)
-        self._note_put()
 
     def _get(self) -> Any:
         item = self.queue.pop()
@@ -86,10 +85,8 @@ class LifoQueue(Made, Threaded, queue.LifoQueue[Any]):
         return item
 
 
-class PriorityQueue(Made, Threaded, queue.PriorityQueue[Any]):
+class PriorityQueue(_Standard, queue.PriorityQueue[Any]):
     """`queue.PriorityQueue`, counted."""
-
-    get = _get_of_standard
 
     def _put(self, item: Any) -> None:
         heappush(self.queue, item)

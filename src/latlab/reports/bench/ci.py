@@ -10,16 +10,10 @@ from latlab import words
 
 __all__ = ["junit_xml", "markdown_summary"]
 
-_MARKS = {
-    "slower": "🔴 slower",
-    "mixed": "🔴 mixed",
-    "faster": "🟢 faster",
-    "equivalent": "⚪ equivalent",
-    "inconclusive": "🟡 inconclusive",
-    "refused": "🟡 refused",
-}
 _BAD = ("slower", "mixed")
 _OPEN = ("inconclusive", "refused")
+_MARKED = {"🔴": _BAD, "🟢": ("faster",), "⚪": ("equivalent",), "🟡": _OPEN}
+_MARKS = {verdict: f"{mark} {verdict}" for mark, verdicts in _MARKED.items() for verdict in verdicts}
 
 
 def markdown_summary(
@@ -68,10 +62,7 @@ def junit_xml(
 ) -> str:
     """The verdicts as JUnit XML: slower is a failure, undecided is skipped, what has no verdict is an error.
 
-    Args:
-        documents: of `text.judgement_json`.
-        failed: `name` and `error` of what has no verdict.
-        suite: the suite's name.
+    Args: as of `markdown_summary`; suite: its name.
     """
     counts = {
         "tests": len(documents) + len(failed),

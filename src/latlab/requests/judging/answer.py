@@ -356,7 +356,7 @@ def _several(tail: Sequence[Spent], median: Sequence[Spent], more: float) -> str
     if len(first) == 1:
         return first[0]
     names = [values_of(where)["name"] for where in first]
-    return said(TailPlace.SEVERAL, names=", ".join(names[:-1]), last=names[-1])
+    return said(Occupant.SEVERAL, names=", ".join(names[:-1]), last=names[-1])
 
 
 def _holder(held: Sequence[Spent]) -> str:

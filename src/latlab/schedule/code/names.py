@@ -58,10 +58,11 @@ _PYTHON = re.compile(
 )
 #: Sources of compilers' libraries, whose lines are inlined into a program's functions. Rust's own lie at a
 #: path that is on nobody's disk; its packages and C++'s headers do not belong to the program, either.
-_SOURCES = re.compile(
-    r"^/rustc/|/rustlib/src/|/\.cargo/registry/|/rust/deps/|(^|/)include/c\+\+/|/lib/gcc/[^/]+/[\d.]+/include/|"
-    r"/lib/clang/"
-)
+_FOREIGN = (
+    r"^/rustc/", r"/rustlib/src/", r"/\.cargo/registry/", r"/rust/deps/", r"(^|/)include/c\+\+/",
+    r"/lib/gcc/[^/]+/[\d.]+/include/", r"/lib/clang/",
+)  # fmt: skip
+_SOURCES = re.compile("|".join(_FOREIGN))
 _PYTHON_NAME = re.compile(r"<(locals|lambda|module|\w+comp|genexpr)>")
 _DURABLE = re.compile(r"^_*(GI_|libc_)?_*(fsync|fdatasync|msync|syncfs|sync_file_range)\b")
 _DURABLE_GO = re.compile(r"^(syscall|golang\.org/x/sys/unix)\.(Fsync|Fdatasync|Msync|Syncfs|SyncFileRange)$")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from latlab.model.schedule import Schedule, State
+from latlab.model.threads import Numbers
 from latlab.threads._blame import Blame
 from latlab.threads.goroutines.names import is_written
 
@@ -50,8 +51,8 @@ class Contended:
     held: float
     contends: float
     blocks: Array
-    roles: tuple[int, ...]
-    threads: tuple[int, ...]
+    roles: Numbers
+    threads: Numbers
     in_turn: int = 0
 
 

@@ -11,8 +11,13 @@ from latlab.model.schedule import Frame, Schedule
 
 __all__ = ["COLLECTOR", "MAIN", "go_processes", "goroutine_of", "is_written"]
 
-_BEGINS = re.compile(r"^runtime\.goexit(\.abi0)?$")
-_RUNTIME = re.compile(r"^runtime\.(goexit|mstart|mcall|rt0_go|systemstack|gogo)(\.abi0)?$")
+
+def _of_runtime(names: str) -> re.Pattern[str]:
+    return re.compile(rf"^runtime\.({names})(\.abi0)?$")
+
+
+_BEGINS = _of_runtime("goexit")
+_RUNTIME = _of_runtime("goexit|mstart|mcall|rt0_go|systemstack|gogo")
 _COLLECTS = re.compile(
     r"^runtime\.(gcBgMarkWorker|gcDrain|bgsweep|bgscavenge|sweepone|runfinq|forcegchelper|gcMark\w*|"
     r"\(\*pageAlloc\)\.scavenge)"

@@ -41,11 +41,15 @@ def _prefetch(about: str) -> DriverOption:
     return DriverOption("prefetch", about, "100", least=1)
 
 
+def _server(program: str) -> dict[str, Any]:
+    """A broker that is called as its program and as Debian's package."""
+    return {"broker": program, "program": program, "debian": program}
+
+
 def _redis(kind: str, title: str, call: str, *driver: DriverOption, lossless: bool = True) -> Facts:
     return Facts(
         f"hiredis-{kind}", title, lossless, True, 16 << 20, f"application, after hiredis has read {call}",
-        "native", ("broker", "pingpong"), broker="redis-server", program="redis-server",
-        debian="redis-server", access=("user", "password"),
+        "native", ("broker", "pingpong"), **_server("redis-server"), access=("user", "password"),
         driver=(_PIPELINE, _CONNECTIONS, _DB, *driver), library="hiredis",
     )  # fmt: skip
 
@@ -73,8 +77,7 @@ CLIENTS: dict[str, Facts] = {
         Facts(
             "librabbitmq", "RabbitMQ by librabbitmq, native (AMQP 0-9-1)", True, True, 16 << 20,
             "application, after amqp_consume_message", "native", ("broker", "pingpong"),
-            broker="rabbitmq-server", program="rabbitmq-server", debian="rabbitmq-server",
-            access=("user", "password", "vhost"), library="rabbitmq",
+            **_server("rabbitmq-server"), access=("user", "password", "vhost"), library="rabbitmq",
             driver=(
                 _yes_or_no("confirms", "publisher confirms"),
                 DriverOption(
@@ -92,8 +95,7 @@ CLIENTS: dict[str, Facts] = {
         Facts(
             "libnats", "NATS core by nats.c, native", False, True, 1 << 20,
             "application, after natsSubscription_NextMsg", "native", ("broker", "pingpong"),
-            broker="nats-server", program="nats-server", debian="nats-server",
-            access=("user", "password", "token"), library="nats",
+            **_server("nats-server"), access=("user", "password", "token"), library="nats",
             driver=(
                 _yes_or_no(
                     "asap", "write each message at once; no: the library's thread writes what has gathered",
