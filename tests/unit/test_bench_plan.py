@@ -75,6 +75,8 @@ def test_where_the_budget_holds_few_pairs_each_has_a_coin_of_its_own() -> None:
     assert planned(slow, seconds=60.0).block_pairs == 2
     short = planned(slow, seconds=3.5)  # ten pairs
     assert (short.block_pairs, short.budget_effect is None) == (1, False)
+    leaning = dataclasses.replace(slow, position=0.05)
+    assert planned(leaning, seconds=3.5).block_pairs == 2
 
 
 def test_a_pilot_whose_processes_are_dear_is_two_pairs() -> None:
@@ -83,8 +85,9 @@ def test_a_pilot_whose_processes_are_dear_is_two_pairs() -> None:
     assert "2 pilot pairs" in planned(dataclasses.replace(pilot(), pairs=2)).why
 
 
-def test_an_advantage_of_the_one_that_begins_takes_no_coins_since_it_is_learnt() -> None:
-    assert planned(dataclasses.replace(pilot(), position=-0.05)).block_pairs == 1
+def test_an_advantage_of_the_one_that_begins_is_cancelled_by_blocks_of_two() -> None:
+    assert planned(dataclasses.replace(pilot(), position=0.004)).block_pairs == 1
+    assert planned(dataclasses.replace(pilot(), position=-0.05)).block_pairs == 2
 
 
 def test_a_pilot_whose_pairs_were_alike_by_luck_plans_as_if_they_varied_as_little_as_it_can_show() -> None:

@@ -23,6 +23,7 @@ MOST_MEASURING = 2.0
 LEAST_MEASURING = 0.25
 # Less is seldom worth a line of code, and what an irrelevant edit moves by its layout alone is often more.
 DEFAULT_EFFECT = 0.01
+WORTH_CANCELLING = 0.75  # deviations of a pair; four pairs don't tell less from none
 FEWEST_ITERATIONS, MOST_ITERATIONS = 20, 20_000
 BLOCKS = (2, 4, 8, 16, 32, 64)  # pairs of a block that shares a build
 
@@ -93,9 +94,11 @@ def make_plan(
         return 2 * fewest * block_s(pairs) <= budget_s and fewest * pairs <= max_pairs
 
     # Within a pair that took turns no drift is left for a block of two to cancel, and the fewest pairs that a
-    # verdict takes are half as many where each has a coin of its own; the advantage of the one that begins is
-    # learnt and taken out. Where the budget holds few pairs, half of the coins is more of a loss than drift.
-    block = 1 if pilot.settings.turn or not fits(paired.BLOCK_PAIRS) else paired.BLOCK_PAIRS
+    # verdict takes are half as many where each has a coin of its own; unless the one that begins has an
+    # advantage beyond the noise, of which what earlier pairs teach takes out a part only. Where the budget
+    # holds few pairs, half of the coins is more of a loss than drift.
+    level = abs(pilot.position) <= WORTH_CANCELLING * pilot.pair_deviation
+    block = 1 if level and (pilot.settings.turn or not fits(paired.BLOCK_PAIRS)) else paired.BLOCK_PAIRS
     if pilot.settings.moved and fits(PLACES):
         # One build may gain at one place within a line what it loses at the others: each block has them all.
         block = PLACES
