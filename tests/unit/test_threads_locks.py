@@ -236,6 +236,25 @@ def test_the_lock_of_an_interpreter_has_its_name() -> None:
     assert found_in(made).limit.name == "GIL"
 
 
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_main_thread_that_hardly_waits_for_the_interpreters_lock_is_not_limited_by_it(waits: bool) -> None:
+    made = Made()
+    main, feed, collect = made.thread("app"), made.thread("feed"), made.thread("collect")
+    stack = made.stack(main, "take_gil", "publish", running=False)
+    for at in range(0, 1000, 10):
+        made.run(main, at, at + 6.5)
+        if waits:
+            made.wait(main, at + 6.5, at + 10, collect, item=4096, sample=stack)
+        else:  # it is ready, and lacks a CPU
+            made.ready(main, at + 6.5, at + 10)
+        for helper, begin, end, before in ((feed, 6.5, 8.2, main), (collect, 8.2, 10, feed)):
+            made.wait(helper, at, at + begin, before, item=4096, sample=stack)
+            made.run(helper, at + begin, at + end)
+            if end < 10:
+                made.wait(helper, at + end, at + 10, collect, item=64)
+    assert (found_in(made).limit.name == "GIL") == waits
+
+
 @pytest.mark.parametrize(("process", "named"), [("python3", True), ("app", False)])
 def test_the_lock_of_an_interpreter_without_symbols_is_told_by_what_waits_right_beneath_python(
     process: str, named: bool

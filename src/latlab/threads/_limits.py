@@ -45,6 +45,7 @@ __all__ = [
 _MOST_OF_HOLD = 0.5  # of the time that a lock is held
 _SURE_LOCK = 0.95  # of the resampled blocks, of a lock that no stack tells
 _LOCK = 0.35
+_MAIN_RUNS, _HARDLY = 0.6, 0.1  # of what all threads run; of its own time at work
 _ALONE = 0.8  # of what all threads of an interpreter run
 _RESAMPLES = 400
 _COLLECTS = 0.1  # of samples, and of a CPU: what is worth a sentence
@@ -162,9 +163,18 @@ def _holds_for_most(blocks: Array, everything: Array) -> float:
 
 
 def _one_runs(facts: Facts, threads: set[int]) -> bool:
-    """Whether one thread does nearly all that they run: it limits, and not what the others lack."""
-    ran = [facts.times[thread].running for thread in threads]
-    return max(ran) >= _ALONE * sum(ran)
+    """Whether one thread does nearly all that they run: it limits, and not what the others lack.
+
+    A main thread that does most of it, and hardly waits for the lock, ends no sooner without the lock.
+    """
+    ran = sum(facts.times[thread].running for thread in threads)
+    first = max(threads, key=lambda thread: facts.times[thread].running)
+    mine, who = facts.times[first], facts.schedule.threads[first]
+    if mine.running >= _ALONE * ran:
+        return True
+    waits = mine.blocked.get("futex", 0)
+    main = who.tid == who.pid and mine.running >= _MAIN_RUNS * ran
+    return main and waits <= _HARDLY * (mine.running + mine.runnable)
 
 
 def _roles(facts: Facts, indices: Sequence[int]) -> str:

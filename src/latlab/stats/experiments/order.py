@@ -4,8 +4,8 @@ Of two walks through 64 MB, in processes that live at the same time, one order d
 on one day, where the pairs scattered by 2 % beside that; why isn't known. Let X be the log-ratio of the
 second to the first and s the coin that says which side is first, so that the difference of the sides is
 D = s X. What is known before the pair may be subtracted from X: if the sides are the same, s is a fair coin
-given X, so s (X - p) has a fair sign for every p that earlier pairs settle. The bets on it are as fair as those
-on D, and D scatters no more by twice the effect of the order.
+given X, so s (X - p) has a fair sign for every p that earlier pairs settle. The bets on it are as fair as
+those on D, and D scatters no more by twice the effect of the order.
 
 p is the median of the earlier X, in which the effect of the sides cancels, since it comes with either sign;
 and 0 unless it is beyond its own error, or learning it would cost those that have no such effect.
