@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -41,29 +42,10 @@ enum class ReadState : std::uint32_t {
 };
 
 inline const char* to_text(ReadState state) noexcept {
-  switch (state) {
-    case ReadState::ready:
-      return "ready";
-    case ReadState::absent:
-      return "absent";
-    case ReadState::too_short:
-      return "too short";
-    case ReadState::not_ready:
-      return "not ready";
-    case ReadState::foreign:
-      return "foreign";
-    case ReadState::other_version:
-      return "other version";
-    case ReadState::bad_geometry:
-      return "bad geometry";
-    case ReadState::other_boot:
-      return "other boot";
-    case ReadState::dead:
-      return "dead";
-    case ReadState::refused:
-      return "refused";
-  }
-  return "unknown";
+  constexpr const char* kTexts[] = {"ready",         "absent",       "too short",  "not ready", "foreign",
+                                    "other version", "bad geometry", "other boot", "dead",      "refused"};
+  const auto number = static_cast<std::size_t>(state);
+  return number < std::size(kTexts) ? kTexts[number] : "unknown";
 }
 
 // What a queue's counts were at one look. The fill at the moment that `in` was read lies in
@@ -151,8 +133,6 @@ class CounterReader {
     reader.state_ = found ? reader.open(static_cast<std::size_t>(status.st_size)) : ReadState::absent;
     return reader;
   }
-  CounterReader(const CounterReader&) = delete;
-  CounterReader& operator=(const CounterReader&) = delete;
   CounterReader(CounterReader&& other) noexcept { swap(other); }
   CounterReader& operator=(CounterReader&& other) noexcept {
     swap(other);
@@ -210,42 +190,28 @@ class CounterReader {
   // A queue's descriptor as it stood at one moment. False where it is being written for too long (its writer
   // was killed while writing): then nothing of it can be believed.
   bool describe(std::uint32_t slot, QueueView& view) const {
-    const QueueDescriptor& from = queue(slot);
-    return consistent(from.version, [&](std::uint32_t version) {
-      view.slot = slot;
-      view.version = version;
-      view.generation = from.generation.load(std::memory_order_acquire);
-      view.state = static_cast<SlotState>(from.state.load(std::memory_order_acquire));
+    return describe_slot(queue(slot), slot, view, [&](const QueueDescriptor& from) {
       view.kind = static_cast<QueueKind>(from.kind.load(std::memory_order_acquire));
       view.capacity = from.capacity.load(std::memory_order_acquire);
       view.identity = from.identity.load(std::memory_order_acquire);
       view.sides = from.sides.load(std::memory_order_acquire);
       view.pair = from.pair.load(std::memory_order_acquire);
       view.created_ticks = from.created_ticks.load(std::memory_order_acquire);
-      view.name = from.name.load();
       view.source_type = from.source_type.load();
       view.source_name = from.source_name.load();
       view.drain_type = from.drain_type.load();
       view.drain_name = from.drain_name.load();
-      view.group = from.group.load();
       view.implementation = from.implementation.load();
       view.producer_tid = counts(slot).producer.tid.load(std::memory_order_acquire);
       view.consumer_tid = counts(slot).consumer.tid.load(std::memory_order_acquire);
     });
   }
   bool describe(std::uint32_t slot, StageView& view) const {
-    const StageDescriptor& from = stage(slot);
-    return consistent(from.version, [&](std::uint32_t version) {
-      view.slot = slot;
-      view.version = version;
-      view.generation = from.generation.load(std::memory_order_acquire);
-      view.state = static_cast<SlotState>(from.state.load(std::memory_order_acquire));
+    return describe_slot(stage(slot), slot, view, [&](const StageDescriptor& from) {
       view.wait = static_cast<WaitPolicy>(from.wait.load(std::memory_order_acquire));
       view.tid = from.tid.load(std::memory_order_acquire);
       view.cpu = from.cpu.load(std::memory_order_acquire);
       view.type = from.type.load();
-      view.name = from.name.load();
-      view.group = from.group.load();
     });
   }
 
@@ -281,6 +247,19 @@ class CounterReader {
   }
 
  private:
+  // What both kinds have; `more` reads the rest of the descriptor.
+  template <class Descriptor, class View, class More>
+  bool describe_slot(const Descriptor& from, std::uint32_t slot, View& view, More&& more) const {
+    return consistent(from.version, [&](std::uint32_t version) {
+      view.slot = slot;
+      view.version = version;
+      view.generation = from.generation.load(std::memory_order_acquire);
+      view.state = static_cast<SlotState>(from.state.load(std::memory_order_acquire));
+      view.name = from.name.load();
+      view.group = from.group.load();
+      more(from);
+    });
+  }
   static constexpr int kAttempts = 64;
   static constexpr std::size_t kMostBytes = std::size_t{64} << 20U;
   static constexpr std::uint64_t kMostSlots = 65536;

@@ -58,8 +58,6 @@ template <class Descriptor, class Hot>
 class Slot {
  public:
   Slot() = default;
-  Slot(const Slot&) = delete;
-  Slot& operator=(const Slot&) = delete;
   Slot(Slot&& other) noexcept { swap(other); }
   Slot& operator=(Slot&& other) noexcept {
     swap(other);

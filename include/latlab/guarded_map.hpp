@@ -102,8 +102,6 @@ class GuardedLock {
 class GuardedMap {
  public:
   GuardedMap() = default;
-  GuardedMap(const GuardedMap&) = delete;
-  GuardedMap& operator=(const GuardedMap&) = delete;
   GuardedMap(GuardedMap&& other) noexcept { swap(other); }
   GuardedMap& operator=(GuardedMap&& other) noexcept {
     swap(other);

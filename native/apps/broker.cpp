@@ -3,8 +3,10 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -19,14 +21,22 @@ using latlab::apps::number;
 
 latlab::messaging::StopFlag stop{false};
 
+using Plan = latlab::messaging::ForwardPlan;
+const std::map<std::string_view, std::uint64_t Plan::*> kCounts{
+    {"sample", &Plan::sample_every}, {"work", &Plan::work_ns},    {"drop", &Plan::drop_every},
+    {"repeat", &Plan::repeat_every}, {"swap", &Plan::swap_every}, {"damage", &Plan::damage_every}};
+
 int run(const std::vector<std::string_view>& arguments) {
   if (arguments.size() < 3) throw std::invalid_argument("usage: latlab-broker IN OUT key=value...");
   latlab::messaging::ChannelSpec in{.text = std::string(arguments[1])};
   latlab::messaging::ChannelSpec out{.text = std::string(arguments[2])};
-  latlab::messaging::ForwardPlan plan;
+  Plan plan;
   for (std::size_t i = 3; i < arguments.size(); ++i) {
     const auto [key, value] = latlab::apps::setting(arguments[i]);
-    if (key == "size")
+    const auto counted = kCounts.find(key);
+    if (counted != kCounts.end())
+      plan.*counted->second = number(value);
+    else if (key == "size")
       in.size = out.size = number(value);
     else if (key == "batch")
       out.batch = number(value);
@@ -36,18 +46,6 @@ int run(const std::vector<std::string_view>& arguments) {
       in.yield = out.yield = number(value) != 0;
     else if (key == "library")
       in.library = out.library = std::string(value);
-    else if (key == "sample")
-      plan.sample_every = number(value);
-    else if (key == "work")
-      plan.work_ns = number(value);
-    else if (key == "drop")
-      plan.drop_every = number(value);
-    else if (key == "repeat")
-      plan.repeat_every = number(value);
-    else if (key == "swap")
-      plan.swap_every = number(value);
-    else if (key == "damage")
-      plan.damage_every = number(value);
     else if (key == "cpu")
       plan.cpu = static_cast<int>(number(value));
     else if (key == "priority")

@@ -4,9 +4,13 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
 
 #include <cstddef>
+#include <exception>
 #include <memory>
+#include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -25,12 +29,33 @@ nanobind::ndarray<nanobind::numpy, T, nanobind::ndim<1>> column(std::vector<T>&&
   return {data, {count}, owner};
 }
 
+// OSError(errno, text) becomes PermissionError and its like, as Python's own calls raise them.
+inline void raise_system_errors_as_os_errors() {
+  nanobind::register_exception_translator([](const std::exception_ptr& p, void*) {
+    try {
+      std::rethrow_exception(p);
+    } catch (const std::system_error& error) {
+      PyErr_SetObject(PyExc_OSError,
+                      nanobind::make_tuple(error.code().value(), std::string(error.what())).ptr());
+    }
+  });
+}
+
+template <class T>
+nanobind::object held(T&& value) {
+  return nanobind::cast(std::forward<T>(value));
+}
+template <class T>
+nanobind::object held(std::vector<T>&& values) {
+  return nanobind::cast(column(std::move(values)));
+}
+
 inline void put(nanobind::dict& /*into*/) {}
 
-// Names and values, in turn.
+// Names and values, in turn; a vector that is moved here becomes an array.
 template <class Value, class... More>
 void put(nanobind::dict& into, const char* name, Value&& value, More&&... more) {
-  into[name] = std::forward<Value>(value);
+  into[name] = held(std::forward<Value>(value));
   put(into, std::forward<More>(more)...);
 }
 

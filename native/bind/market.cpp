@@ -17,6 +17,7 @@
 #include <string_view>
 #include <system_error>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -126,40 +127,38 @@ std::pair<Array<std::uint64_t>, Array<std::uint64_t>> histogram(const market::Co
   return {array(std::move(values)), array(std::move(times))};
 }
 
-template <class T, class Row, class Get>
-auto column(const std::vector<Row>& rows, Get&& get) {
-  std::vector<T> values;
+// A column of each member, by name; letters are numbers.
+template <class Row>
+void add_columns(Columns& /*to*/, const std::vector<Row>& /*rows*/) {}
+
+template <class Row, class Member, class... More>
+void add_columns(Columns& to, const std::vector<Row>& rows, const char* name, Member Row::* member,
+                 More... more) {
+  std::vector<std::conditional_t<std::is_same_v<Member, char>, std::uint8_t, Member>> values;
   values.reserve(rows.size());
-  for (const auto& row : rows) values.push_back(static_cast<T>(get(row)));
-  return array(std::move(values));
+  for (const auto& row : rows)
+    values.push_back(static_cast<typename decltype(values)::value_type>(row.*member));
+  to[name] = array(std::move(values));
+  add_columns(to, rows, more...);
 }
 
 Columns take_trades(market::Pipeline& pipeline) {
   auto& found = result<market::TradesResult>(pipeline);
   const auto rows = std::exchange(found.trades, {});
   Columns out;
-  out["ts_ns"] = column<std::uint64_t>(rows, [](const auto& t) { return t.ts_ns; });
-  out["locate"] = column<std::uint16_t>(rows, [](const auto& t) { return t.locate; });
-  out["type"] = column<std::uint8_t>(rows, [](const auto& t) { return t.type; });
-  out["side"] = column<std::uint8_t>(rows, [](const auto& t) { return t.side; });
-  out["aggressor"] = column<std::uint8_t>(rows, [](const auto& t) { return t.aggressor; });
-  out["price"] = column<std::uint32_t>(rows, [](const auto& t) { return t.price; });
-  out["qty"] = column<std::uint64_t>(rows, [](const auto& t) { return t.qty; });
-  out["match"] = column<std::uint64_t>(rows, [](const auto& t) { return t.match; });
-  out["day"] = column<std::uint32_t>(rows, [](const auto& t) { return t.day; });
-  out["printable"] = column<std::uint8_t>(rows, [](const auto& t) { return t.printable; });
+  using Row = market::Trade;
+  add_columns(out, rows, "ts_ns", &Row::ts_ns, "locate", &Row::locate, "type", &Row::type, "side", &Row::side,
+              "aggressor", &Row::aggressor, "price", &Row::price, "qty", &Row::qty, "match", &Row::match,
+              "day", &Row::day, "printable", &Row::printable);
   return out;
 }
 
 Columns snapshot(market::Pipeline& pipeline) {
   const auto rows = result<market::SnapshotResult>(pipeline).levels();
   Columns out;
-  out["locate"] = column<std::uint16_t>(rows, [](const auto& r) { return r.locate; });
-  out["side"] = column<std::uint8_t>(rows, [](const auto& r) { return r.side; });
-  out["level"] = column<std::uint32_t>(rows, [](const auto& r) { return r.level; });
-  out["price"] = column<std::uint32_t>(rows, [](const auto& r) { return r.price; });
-  out["qty"] = column<std::uint64_t>(rows, [](const auto& r) { return r.qty; });
-  out["orders"] = column<std::uint64_t>(rows, [](const auto& r) { return r.orders; });
+  using Row = market::SnapshotLevel;
+  add_columns(out, rows, "locate", &Row::locate, "side", &Row::side, "level", &Row::level, "price",
+              &Row::price, "qty", &Row::qty, "orders", &Row::orders);
   return out;
 }
 
@@ -190,6 +189,12 @@ nb::typed<nb::dict, nb::int_, nb::object> statistics(market::Pipeline& pipeline)
     if (r.symbols[locate] != nullptr) out[nb::int_(locate)] = distributions(*r.symbols[locate]);
   }
   return out;
+}
+
+template <class Taker>
+void feed(Taker& self, const Buffer& buffer) {
+  const nb::gil_scoped_release release;
+  self.feed({buffer.data(), buffer.size()});
 }
 
 void bind_records(nb::module_& m) {
@@ -241,13 +246,7 @@ void bind_records(nb::module_& m) {
                 dialect.empty() ? 'I' : dialect[0]);
           },
           "lenient"_a, "permutation"_a = -1, "dialect"_a = "I")
-      .def(
-          "feed",
-          [](RecordDecoder& self, const Buffer& buffer) {
-            const nb::gil_scoped_release release;
-            self.feed({buffer.data(), buffer.size()});
-          },
-          "frames"_a)
+      .def("feed", &feed<RecordDecoder>, "frames"_a)
       .def("finish", &RecordDecoder::finish)
       .def(
           "take",
@@ -393,13 +392,7 @@ void bind_pipeline(nb::module_& m) {
             return Pipeline(framing, lenient, market::make_events());
           },
           "framing"_a, "lenient"_a)
-      .def(
-          "feed",
-          [](Pipeline& self, const Buffer& buffer) {
-            const nb::gil_scoped_release release;
-            self.feed({buffer.data(), buffer.size()});
-          },
-          "bytes"_a)
+      .def("feed", &feed<Pipeline>, "bytes"_a)
       .def("finish", &Pipeline::finish, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("over", &Pipeline::over)
       .def_prop_ro("stopped", &Pipeline::stopped)
@@ -462,12 +455,9 @@ void bind_pipeline(nb::module_& m) {
              auto& r = result<market::LobsterResult>(self);
              const auto rows = std::exchange(r.messages, {});
              Columns out;
-             out["ts_ns"] = column<std::uint64_t>(rows, [](const auto& m) { return m.ts_ns; });
-             out["type"] = column<std::int32_t>(rows, [](const auto& m) { return m.type; });
-             out["ref"] = column<std::uint64_t>(rows, [](const auto& m) { return m.ref; });
-             out["qty"] = column<std::uint64_t>(rows, [](const auto& m) { return m.qty; });
-             out["price"] = column<std::int64_t>(rows, [](const auto& m) { return m.price; });
-             out["direction"] = column<std::int32_t>(rows, [](const auto& m) { return m.direction; });
+             using Row = market::LobsterResult::Message;
+             add_columns(out, rows, "ts_ns", &Row::ts_ns, "type", &Row::type, "ref", &Row::ref, "qty",
+                         &Row::qty, "price", &Row::price, "direction", &Row::direction);
              out["levels"] = array(std::exchange(r.levels, {}));
              return out;
            })

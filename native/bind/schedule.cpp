@@ -39,20 +39,14 @@ Columns simulated(const Column<std::int64_t>& first, const Column<std::int64_t>&
          span_of(born_ns), span_of(allowed), span_of(cost), span_of(delay_ns)},
         {cpus, wake_ns, slice_ns, behind_ns, own_queues, stay_ns, turns});
   }
-  nb::dict columns;
-  columns["ended_ns"] = column(std::move(outcome.ended_ns));
-  columns["ready_ns"] = column(std::move(outcome.ready_ns));
-  columns["blocked_ns"] = column(std::move(outcome.blocked_ns));
-  columns["at_ns"] = column(std::move(outcome.at_ns));
-  columns["step_ready_ns"] = column(std::move(outcome.step_ready_ns));
   std::vector<std::int64_t> who, begin, end;
   for (const auto& turn : outcome.turns)
     who.push_back(turn.thread), begin.push_back(turn.begin_ns), end.push_back(turn.end_ns);
-  columns["turn_thread"] = column(std::move(who));
-  columns["turn_begin_ns"] = column(std::move(begin));
-  columns["turn_end_ns"] = column(std::move(end));
-  columns["forced"] = outcome.forced;
-  return Columns(columns);
+  return Columns(latlab::bind::dict_of(
+      "ended_ns", std::move(outcome.ended_ns), "ready_ns", std::move(outcome.ready_ns), "blocked_ns",
+      std::move(outcome.blocked_ns), "at_ns", std::move(outcome.at_ns), "step_ready_ns",
+      std::move(outcome.step_ready_ns), "turn_thread", std::move(who), "turn_begin_ns", std::move(begin),
+      "turn_end_ns", std::move(end), "forced", outcome.forced));
 }
 
 }  // namespace

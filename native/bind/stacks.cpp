@@ -37,30 +37,17 @@ Columns unwound(const StackSampler& sampler, std::size_t most) {
     for (const std::int32_t place : one) stack.append(place);
     stacks.append(nb::tuple(stack));
   }
-  nb::dict columns;
-  columns["time_ns"] = column(std::move(all.time_ns));
-  columns["pid"] = column(std::move(all.pid));
-  columns["tid"] = column(std::move(all.tid));
-  columns["running"] = column(std::move(all.running));
-  columns["stack"] = column(std::move(all.stack));
-  columns["base"] = column(std::move(all.base));
-  columns["stacks"] = stacks;
-  columns["places"] = places;
-  columns["by_dwarf"] = all.by_dwarf;
-  return Columns(columns);
+  return Columns(latlab::bind::dict_of("time_ns", std::move(all.time_ns), "pid", std::move(all.pid), "tid",
+                                       std::move(all.tid), "running", std::move(all.running), "stack",
+                                       std::move(all.stack), "base", std::move(all.base), "stacks", stacks,
+                                       "places", places, "by_dwarf", all.by_dwarf));
 }
 
 }  // namespace
 
 NB_MODULE(stacks, m) {
   m.doc() = "User stacks of running and of blocking threads, and the code in them.";
-  nb::register_exception_translator([](const std::exception_ptr& p, void*) {
-    try {
-      std::rethrow_exception(p);
-    } catch (const std::system_error& error) {
-      PyErr_SetObject(PyExc_OSError, nb::make_tuple(error.code().value(), std::string(error.what())).ptr());
-    }
-  });
+  latlab::bind::raise_system_errors_as_os_errors();
   m.def("libdw", [] { return latlab::system::libdw() != nullptr; }, "Whether elfutils' libdw is installed.");
   m.def(
       "demangled", [](const std::string& name) { return latlab::system::demangled(name.c_str()); }, "name"_a,

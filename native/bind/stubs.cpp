@@ -85,6 +85,22 @@ Fields play(const std::vector<std::vector<RawAction>>& threads, const std::vecto
   return result;
 }
 
+template <class T>
+void add_fields(nb::class_<T>& /*to*/) {}
+
+template <class T, class Field, class... More>
+void add_fields(nb::class_<T>& to, const char* name, Field T::* field, More... more) {
+  to.def_ro(name, field);
+  add_fields(to, more...);
+}
+
+// A class that is only read: its fields, by name.
+template <class T, class... Fields>
+void record(nb::module_& m, const char* name, Fields... fields) {
+  nb::class_<T> made(m, name);
+  add_fields(made, fields...);
+}
+
 }  // namespace
 
 NB_MODULE(stubs, m) {
@@ -92,20 +108,15 @@ NB_MODULE(stubs, m) {
       "Performance stubs: chosen amounts of CPU time, sleep, memory and I/O, and the player of action files.";
   using Release = nb::call_guard<nb::gil_scoped_release>;
 
-  nb::class_<st::SpinResult>(m, "SpinResult")
-      .def_ro("requested_ns", &st::SpinResult::requested_ns)
-      .def_ro("wall_ns", &st::SpinResult::wall_ns)
-      .def_ro("cpu_ns", &st::SpinResult::cpu_ns)
-      .def_ro("longest_gap_ns", &st::SpinResult::longest_gap_ns)
-      .def_ro("checkpoints", &st::SpinResult::checkpoints)
-      .def_ro("preempted", &st::SpinResult::preempted);
-  nb::class_<st::SpinCalibration>(m, "SpinCalibration")
-      .def_ro("ticks_per_ns", &st::SpinCalibration::ticks_per_ns)
-      .def_ro("iterations_per_ns", &st::SpinCalibration::iterations_per_ns)
-      .def_ro("cpu_clock_ns", &st::SpinCalibration::cpu_clock_ns)
-      .def_ro("spin_bias_ns", &st::SpinCalibration::spin_bias_ns)
-      .def_ro("took_ns", &st::SpinCalibration::took_ns)
-      .def_ro("switch_flag", &st::SpinCalibration::switch_flag);
+  record<st::SpinResult>(m, "SpinResult", "requested_ns", &st::SpinResult::requested_ns, "wall_ns",
+                         &st::SpinResult::wall_ns, "cpu_ns", &st::SpinResult::cpu_ns, "longest_gap_ns",
+                         &st::SpinResult::longest_gap_ns, "checkpoints", &st::SpinResult::checkpoints,
+                         "preempted", &st::SpinResult::preempted);
+  record<st::SpinCalibration>(m, "SpinCalibration", "ticks_per_ns", &st::SpinCalibration::ticks_per_ns,
+                              "iterations_per_ns", &st::SpinCalibration::iterations_per_ns, "cpu_clock_ns",
+                              &st::SpinCalibration::cpu_clock_ns, "spin_bias_ns",
+                              &st::SpinCalibration::spin_bias_ns, "took_ns", &st::SpinCalibration::took_ns,
+                              "switch_flag", &st::SpinCalibration::switch_flag);
   m.def("spin_calibration", &st::spin_calibration, nb::rv_policy::copy, "The calibration of this process.");
   m.def("measure_spin_calibration", &st::measure_spin_calibration, Release(),
         "Calibrate again, about 20 ms.");
@@ -133,10 +144,8 @@ NB_MODULE(stubs, m) {
       .value("PLAIN", st::SleepMode::kPlain)
       .value("CORRECTED", st::SleepMode::kCorrected)
       .value("SPIN_END", st::SleepMode::kSpinEnd);
-  nb::class_<st::SleepResult>(m, "SleepResult")
-      .def_ro("requested_ns", &st::SleepResult::requested_ns)
-      .def_ro("wall_ns", &st::SleepResult::wall_ns)
-      .def_ro("burned_ns", &st::SleepResult::burned_ns);
+  record<st::SleepResult>(m, "SleepResult", "requested_ns", &st::SleepResult::requested_ns, "wall_ns",
+                          &st::SleepResult::wall_ns, "burned_ns", &st::SleepResult::burned_ns);
   m.def(
       "sleep", [](std::int64_t ns, st::SleepMode mode) { return st::thread_sleeper().sleep(ns, mode); },
       "ns"_a, "mode"_a = st::SleepMode::kCorrected, Release(),
@@ -170,22 +179,18 @@ NB_MODULE(stubs, m) {
       },
       "mode"_a, "ns"_a, "repetitions"_a, "default_slack"_a = false, "Achieved wall time of each sleep.");
 
-  nb::class_<st::CacheResult>(m, "CacheResult")
-      .def_ro("accesses", &st::CacheResult::accesses)
-      .def_ro("misses", &st::CacheResult::misses)
-      .def_ro("wall_ns", &st::CacheResult::wall_ns);
+  record<st::CacheResult>(m, "CacheResult", "accesses", &st::CacheResult::accesses, "misses",
+                          &st::CacheResult::misses, "wall_ns", &st::CacheResult::wall_ns);
   nb::class_<st::CacheStub>(m, "CacheStub")
       .def(nb::init<std::size_t, std::size_t, double, std::uint64_t>(), "working_set_bytes"_a,
            "stride_bytes"_a = 64, "write_fraction"_a = 0.0, "seed"_a = 1)
       .def("run", &st::CacheStub::run, "accesses"_a, Release())
       .def("run_counted", &st::CacheStub::run_counted, "accesses"_a, Release())
       .def("run_for", &st::CacheStub::run_for, "ns"_a, Release());
-  nb::class_<st::MemoryResult>(m, "MemoryResult")
-      .def_ro("wall_ns", &st::MemoryResult::wall_ns)
-      .def_ro("peak_heap_bytes", &st::MemoryResult::peak_heap_bytes)
-      .def_ro("peak_stack_bytes", &st::MemoryResult::peak_stack_bytes)
-      .def_ro("page_faults", &st::MemoryResult::page_faults)
-      .def_ro("worst_lateness_ns", &st::MemoryResult::worst_lateness_ns);
+  record<st::MemoryResult>(m, "MemoryResult", "wall_ns", &st::MemoryResult::wall_ns, "peak_heap_bytes",
+                           &st::MemoryResult::peak_heap_bytes, "peak_stack_bytes",
+                           &st::MemoryResult::peak_stack_bytes, "page_faults", &st::MemoryResult::page_faults,
+                           "worst_lateness_ns", &st::MemoryResult::worst_lateness_ns);
   m.def(
       "run_memory_plan",
       [](const std::vector<std::tuple<std::int64_t, std::int64_t, std::int64_t>>& steps) {
@@ -196,13 +201,9 @@ NB_MODULE(stubs, m) {
       },
       "steps"_a, Release(), "Steps of (at_ns, heap_bytes, stack_bytes), in order of time.");
 
-  nb::class_<st::IoResult>(m, "IoResult")
-      .def_ro("wall_ns", &st::IoResult::wall_ns)
-      .def_ro("reads", &st::IoResult::reads)
-      .def_ro("writes", &st::IoResult::writes)
-      .def_ro("fsyncs", &st::IoResult::fsyncs)
-      .def_ro("read_bytes", &st::IoResult::read_bytes)
-      .def_ro("written_bytes", &st::IoResult::written_bytes);
+  record<st::IoResult>(m, "IoResult", "wall_ns", &st::IoResult::wall_ns, "reads", &st::IoResult::reads,
+                       "writes", &st::IoResult::writes, "fsyncs", &st::IoResult::fsyncs, "read_bytes",
+                       &st::IoResult::read_bytes, "written_bytes", &st::IoResult::written_bytes);
   m.def(
       "run_io",
       [](std::string path, std::int64_t read_bytes, std::int64_t write_bytes, std::int64_t block_bytes,
@@ -213,10 +214,8 @@ NB_MODULE(stubs, m) {
       },
       "path"_a, "read_bytes"_a = 0, "write_bytes"_a = 0, "block_bytes"_a = 4096, "random_pattern"_a = false,
       "fsync_every"_a = 0, "delay_ns"_a = 0, "seed"_a = 1, Release(), "Read and write a file, and sleep.");
-  nb::class_<st::NetworkResult>(m, "NetworkResult")
-      .def_ro("wall_ns", &st::NetworkResult::wall_ns)
-      .def_ro("bytes", &st::NetworkResult::bytes)
-      .def_ro("first_byte_ns", &st::NetworkResult::first_byte_ns);
+  record<st::NetworkResult>(m, "NetworkResult", "wall_ns", &st::NetworkResult::wall_ns, "bytes",
+                            &st::NetworkResult::bytes, "first_byte_ns", &st::NetworkResult::first_byte_ns);
   m.def("run_network", &st::run_network, "bytes"_a, "bytes_per_s"_a = 0.0, "delay_ns"_a = 0,
         "chunk_bytes"_a = 16384, Release(), "Send bytes over loopback TCP at a rate, after a delay.");
   nb::class_<st::GlobalLoad>(m, "GlobalLoad")

@@ -26,15 +26,10 @@ using latlab::bind::column, latlab::bind::Columns;
 namespace {
 
 nb::dict columns_of(latlab::system::TraceSamples& samples) {
-  nb::dict columns;
-  columns["stride"] = samples.stride;
-  columns["time_ns"] = column(std::move(samples.time_ns));
-  columns["cpu"] = column(std::move(samples.cpu));
-  columns["pid"] = column(std::move(samples.pid));
-  columns["tid"] = column(std::move(samples.tid));
-  columns["raw_bytes"] = column(std::move(samples.raw_bytes));
-  columns["raw"] = column(std::move(samples.raw));
-  return columns;
+  return latlab::bind::dict_of("stride", samples.stride, "time_ns", std::move(samples.time_ns), "cpu",
+                               std::move(samples.cpu), "pid", std::move(samples.pid), "tid",
+                               std::move(samples.tid), "raw_bytes", std::move(samples.raw_bytes), "raw",
+                               std::move(samples.raw));
 }
 
 nb::typed<nb::list, Columns> take(PerfTrace& trace) {
@@ -83,14 +78,7 @@ nb::typed<nb::list, nb::any> counts(BpfTrace& trace) {
 
 NB_MODULE(system, m) {
   m.doc() = "The machine: kernel tracepoints and hardware counters.";
-  nb::register_exception_translator([](const std::exception_ptr& p, void*) {
-    try {
-      std::rethrow_exception(p);
-    } catch (const std::system_error& error) {
-      // OSError(errno, text) becomes PermissionError and its like, as Python's own calls raise them.
-      PyErr_SetObject(PyExc_OSError, nb::make_tuple(error.code().value(), std::string(error.what())).ptr());
-    }
-  });
+  latlab::bind::raise_system_errors_as_os_errors();
   nb::class_<HardwareCount>(m, "HardwareCount", "Events that the CPU counts for one task.")
       .def(
           "__init__",

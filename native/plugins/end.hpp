@@ -7,6 +7,7 @@
 #include <latlab/messaging_plugin.h>
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <map>
 #include <mutex>
@@ -14,16 +15,16 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <utility>
+
+#include "../core/not_copied.hpp"
 
 namespace latlab::plugins {
 
 inline constexpr int kWaitMs = 100;  // at most, by messaging_plugin.h
 
-class End {
+class End : NotCopied {
  public:
-  End() = default;
-  End(const End&) = delete;
-  End& operator=(const End&) = delete;
   virtual ~End() = default;
   virtual long send(const std::byte*, std::size_t, std::size_t) { return -EBADF; }
   virtual long receive(std::byte*, std::size_t, std::size_t) { return -EBADF; }
@@ -70,6 +71,23 @@ inline long receive_some(void* end, void* into, std::size_t size, std::size_t co
 
 inline void close_end(void* end) {
   delete static_cast<End*>(end);
+}
+
+// open() of a plug-in: a sender is told by the `name` of its receiver where to send.
+template <class Receiver, class Sender, auto options_of,
+          const std::string& (Receiver::*name)() const noexcept>
+int open_end(const latlab_messaging_settings* asked, void** end) {
+  return opened(end, [asked]() -> End* {
+    auto options = options_of(asked->options);
+    if (asked->role == LATLAB_RECEIVER) return new Receiver(std::move(options), *asked);
+    return new Sender(options, *asked, (peer_of<Receiver>(*asked).*name)());
+  });
+}
+
+// A plug-in whose ends are opened by `open`, an instance of open_end.
+inline latlab_messaging plugin_of(std::uint32_t traits, std::uint64_t max_bytes, const char* name,
+                                  const char* title, decltype(latlab_messaging::open) open) {
+  return {LATLAB_MESSAGING_ABI, traits, max_bytes, name, title, open, send_all, receive_some, close_end};
 }
 
 // A client's library, opened at run time and never closed: it may have started threads. Throws

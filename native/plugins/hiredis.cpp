@@ -349,25 +349,11 @@ class Sender final : public End {
   int error_ = 0;  // a negative errno
 };
 
-int open_end(const latlab_messaging_settings* asked, void** end) {
-  return latlab::plugins::opened(end, [asked]() -> End* {
-    Options options = redis::options_of(asked->options);
-    if (asked->role == LATLAB_RECEIVER) return new Receiver(std::move(options), *asked);
-    return new Sender(options, *asked, latlab::plugins::peer_of<Receiver>(*asked).key());
-  });
-}
-
 }  // namespace
 
 const latlab_messaging* latlab_messaging_plugin(void) {
-  static const latlab_messaging plugin{LATLAB_MESSAGING_ABI,
-                                       LATLAB_CAN_BLOCK,
-                                       16U << 20,
-                                       "hiredis",
-                                       "Redis by hiredis",
-                                       open_end,
-                                       latlab::plugins::send_all,
-                                       latlab::plugins::receive_some,
-                                       latlab::plugins::close_end};
+  static const latlab_messaging plugin = latlab::plugins::plugin_of(
+      LATLAB_CAN_BLOCK, 16U << 20, "hiredis", "Redis by hiredis",
+      latlab::plugins::open_end<Receiver, Sender, redis::options_of, &Receiver::key>);
   return &plugin;
 }

@@ -51,7 +51,7 @@ inline int errno_of(std::string_view text) noexcept {
   return EPROTO;
 }
 
-class Connection {
+class Connection : latlab::NotCopied {
  public:
   // Throws std::system_error where the server can't be reached or doesn't let us in, std::invalid_argument
   // without hiredis.
@@ -74,8 +74,6 @@ class Connection {
       throw;
     }
   }
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
   ~Connection() { lib_.free(context_); }
 
   // Sends a command and waits for the answer, which is dropped. Throws std::system_error for an error.

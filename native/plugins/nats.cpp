@@ -151,25 +151,11 @@ class Sender final : public End {
   Connection out_;
 };
 
-int open_end(const latlab_messaging_settings* asked, void** end) {
-  return latlab::plugins::opened(end, [asked]() -> End* {
-    const Options options = options_of(asked->options);
-    if (asked->role == LATLAB_RECEIVER) return new Receiver(options, *asked);
-    return new Sender(options, *asked, latlab::plugins::peer_of<Receiver>(*asked).subject());
-  });
-}
-
 }  // namespace
 
 const latlab_messaging* latlab_messaging_plugin(void) {
-  static const latlab_messaging plugin{LATLAB_MESSAGING_ABI,
-                                       LATLAB_CAN_BLOCK | LATLAB_MAY_LOSE,
-                                       1U << 20,
-                                       "nats.c",
-                                       "NATS core by nats.c",
-                                       open_end,
-                                       latlab::plugins::send_all,
-                                       latlab::plugins::receive_some,
-                                       latlab::plugins::close_end};
+  static const latlab_messaging plugin = latlab::plugins::plugin_of(
+      LATLAB_CAN_BLOCK | LATLAB_MAY_LOSE, 1U << 20, "nats.c", "NATS core by nats.c",
+      latlab::plugins::open_end<Receiver, Sender, options_of, &Receiver::subject>);
   return &plugin;
 }

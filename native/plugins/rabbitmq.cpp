@@ -89,7 +89,7 @@ int errno_of(const Reply& reply) noexcept {
   }
 }
 
-class Connection {
+class Connection : latlab::NotCopied {
  public:
   explicit Connection(const Options& options)
       : lib_(latlab::plugins::library_of<Library>(options.library)), it_(lib_.create()) {
@@ -111,8 +111,6 @@ class Connection {
       throw;
     }
   }
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
   ~Connection() { lib_.destroy(it_); }
 
   const Library& lib() const noexcept { return lib_; }
@@ -308,25 +306,11 @@ class Sender final : public End {
   int error_ = 0;  // a negative errno
 };
 
-int open_end(const latlab_messaging_settings* asked, void** end) {
-  return latlab::plugins::opened(end, [asked]() -> End* {
-    const Options options = options_of(asked->options);
-    if (asked->role == LATLAB_RECEIVER) return new Receiver(options, *asked);
-    return new Sender(options, *asked, latlab::plugins::peer_of<Receiver>(*asked).queue());
-  });
-}
-
 }  // namespace
 
 const latlab_messaging* latlab_messaging_plugin(void) {
-  static const latlab_messaging plugin{LATLAB_MESSAGING_ABI,
-                                       LATLAB_CAN_BLOCK,
-                                       16U << 20,
-                                       "librabbitmq",
-                                       "RabbitMQ by librabbitmq",
-                                       open_end,
-                                       latlab::plugins::send_all,
-                                       latlab::plugins::receive_some,
-                                       latlab::plugins::close_end};
+  static const latlab_messaging plugin =
+      latlab::plugins::plugin_of(LATLAB_CAN_BLOCK, 16U << 20, "librabbitmq", "RabbitMQ by librabbitmq",
+                                 latlab::plugins::open_end<Receiver, Sender, options_of, &Receiver::queue>);
   return &plugin;
 }

@@ -274,20 +274,17 @@ TEST("a batch of events does to books what they do one by one") {
 TEST("a replacement that leaves the inside as it was is not a change") {
   OrderBook<> book;
   CHECK(book.apply(add(1, Side::bid, 100, 10'000)));
-  CHECK(!book.apply({.ref = 1,
-                     .new_ref = 2,
-                     .qty = 100,
-                     .price = 10'000,
-                     .locate = 1,
-                     .type = 'U',
-                     .kind = Kind::replace}));
-  CHECK(book.apply({.ref = 2,
-                    .new_ref = 3,
-                    .qty = 100,
-                    .price = 10'100,
-                    .locate = 1,
-                    .type = 'U',
-                    .kind = Kind::replace}));
+  const auto replaced = [&book](std::uint64_t ref, std::uint32_t price) {
+    return book.apply({.ref = ref,
+                       .new_ref = ref + 1,
+                       .qty = 100,
+                       .price = price,
+                       .locate = 1,
+                       .type = 'U',
+                       .kind = Kind::replace});
+  };
+  CHECK(!replaced(1, 10'000));
+  CHECK(replaced(2, 10'100));
   CHECK_EQUAL(10'100U, book.inside().bid_px);
 }
 

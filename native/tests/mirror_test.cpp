@@ -40,13 +40,23 @@ RemoteQueue described() {
           .capacity = 99};
 }
 
+// The ring as it is at first, its mirror, and who reads that.
+struct Mirrored {
+  Mirror mirror = of_five();
+  const CounterReader reader = CounterReader::of_own(mirror.path());
+
+  static Mirror of_five() {
+    ring.head = 90;
+    ring.tail = 95;
+    return Mirror(::getpid(), {described()});
+  }
+};
+
 }  // namespace
 
 TEST("a queue of a process that knows nothing of it is read by address, over the rounds of its indices") {
-  ring.head = 90;
-  ring.tail = 95;
-  Mirror mirror(::getpid(), {described()});
-  const CounterReader reader = CounterReader::of_own(mirror.path());
+  Mirrored mirrored;
+  auto& [mirror, reader] = mirrored;
   CHECK(reader.state() == ReadState::ready);
   QueueView view;
   CHECK(reader.describe(0, view));
@@ -63,10 +73,8 @@ TEST("a queue of a process that knows nothing of it is read by address, over the
 }
 
 TEST("an index that went round between two looks leaves the fill as it is") {
-  ring.head = 90;
-  ring.tail = 95;
-  Mirror mirror(::getpid(), {described()});
-  const CounterReader reader = CounterReader::of_own(mirror.path());
+  Mirrored mirrored;
+  auto& [mirror, reader] = mirrored;
   CHECK(reader.state() == ReadState::ready);
   const QueueHot& hot = reader.counts(0);
   const std::uint64_t before = hot.producer.in.load();

@@ -24,12 +24,9 @@ namespace {
 // On aarch64 the counter may be read early: isb holds it in place. (Compiled, never run by us.)
 inline std::uint64_t read_counter() noexcept {
 #if defined(__aarch64__)
-  std::uint64_t value;
-  asm volatile("isb\n\tmrs %0, cntvct_el0" : "=r"(value));
-  return value;
-#else
-  return ticks();
+  order_reads();
 #endif
+  return ticks();
 }
 
 // The kernel clears a restartable sequence's pointer when it resumes a preempted thread whose instruction

@@ -4,141 +4,83 @@
 #include <array>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "market/pitch.hpp"
+#include "market/wire.hpp"
 
 namespace latlab::market::pitch {
 namespace {
 
-struct Wire {
-  const char* name;
-  std::uint8_t size;
-  FieldKind kind;
-};
-
-constexpr FieldKind kText = FieldKind::text;
-constexpr FieldKind kNumber = FieldKind::number;
-constexpr FieldKind kShort = FieldKind::short_price;
-constexpr FieldKind kDecimal = FieldKind::decimal;
-constexpr FieldKind kBase36 = FieldKind::base36;
-
-// Behind length, type and time offset (binary), in the order of the wire, which is without holes.
-std::vector<Wire> binary_wire(std::uint8_t type) {
-  switch (type) {
-    case 0x20:
-      return {{"seconds", 4, kNumber}};
-    case 0x21:
-      return {{"ref", 8, kNumber},  {"side", 1, kText},    {"shares", 4, kNumber},
-              {"symbol", 6, kText}, {"price", 8, kNumber}, {"add_flags", 1, kNumber}};
-    case 0x22:
-      return {{"ref", 8, kNumber},  {"side", 1, kText},   {"shares", 2, kNumber},
-              {"symbol", 6, kText}, {"price", 2, kShort}, {"add_flags", 1, kNumber}};
-    case 0x2F:
-      return {{"ref", 8, kNumber},       {"side", 1, kText},    {"shares", 4, kNumber},
-              {"symbol", 8, kText},      {"price", 8, kNumber}, {"add_flags", 1, kNumber},
-              {"participant", 4, kText}, {"customer", 1, kText}};
-    case 0x23:
-      return {{"ref", 8, kNumber}, {"shares", 4, kNumber}, {"execution", 8, kNumber}};
-    case 0x24:
-      return {{"ref", 8, kNumber},
-              {"shares", 4, kNumber},
-              {"remaining", 4, kNumber},
-              {"execution", 8, kNumber},
-              {"price", 8, kNumber}};
-    case 0x25:
-      return {{"ref", 8, kNumber}, {"shares", 4, kNumber}};
-    case 0x26:
-      return {{"ref", 8, kNumber}, {"shares", 2, kNumber}};
-    case 0x27:
-      return {
-          {"ref", 8, kNumber}, {"shares", 4, kNumber}, {"price", 8, kNumber}, {"modify_flags", 1, kNumber}};
-    case 0x28:
-      return {
-          {"ref", 8, kNumber}, {"shares", 2, kNumber}, {"price", 2, kShort}, {"modify_flags", 1, kNumber}};
-    case 0x29:
-      return {{"ref", 8, kNumber}};
-    case 0x2A:
-      return {{"ref", 8, kNumber},  {"side", 1, kText},    {"shares", 4, kNumber},
-              {"symbol", 6, kText}, {"price", 8, kNumber}, {"execution", 8, kNumber}};
-    case 0x2B:
-      return {{"ref", 8, kNumber},  {"side", 1, kText},   {"shares", 2, kNumber},
-              {"symbol", 6, kText}, {"price", 2, kShort}, {"execution", 8, kNumber}};
-    case 0x30:
-      return {{"ref", 8, kNumber},  {"side", 1, kText},    {"shares", 4, kNumber},
-              {"symbol", 8, kText}, {"price", 8, kNumber}, {"execution", 8, kNumber}};
-    case 0x2C:
-      return {{"execution", 8, kNumber}};
-    case 0x31:
-      return {{"symbol", 8, kText},
-              {"trading_status", 1, kText},
-              {"reg_sho_action", 1, kText},
-              {"reserved", 2, kText}};
-    case 0x95:
-      return {{"symbol", 8, kText},
-              {"auction_type", 1, kText},
-              {"reference_price", 8, kNumber},
-              {"buy_shares", 4, kNumber},
-              {"sell_shares", 4, kNumber},
-              {"indicative_price", 8, kNumber},
-              {"auction_only_price", 8, kNumber}};
-    case 0x96:
-      return {
-          {"symbol", 8, kText}, {"auction_type", 1, kText}, {"price", 8, kNumber}, {"shares", 4, kNumber}};
-    case 0x98:
-      return {{"symbol", 8, kText}, {"retail_price_improvement", 1, kText}};
-    default:  // 0x2D end of session, 0x97 unit clear: the time is all
-      return {};
+// Behind the size on the wire: t text, c a short price, d decimal, b base 36; else a number.
+FieldKind kind_of(char letter) {
+  switch (letter) {
+    case 't':
+      return FieldKind::text;
+    case 'c':
+      return FieldKind::short_price;
+    case 'd':
+      return FieldKind::decimal;
+    case 'b':
+      return FieldKind::base36;
+    default:
+      return FieldKind::number;
   }
 }
 
-// Behind the type.
-std::vector<Wire> ascii_wire(std::uint8_t type) {
-  const auto symbol = static_cast<std::uint8_t>(type == 'd' || type == 'r' ? 8 : 6);
-  switch (type) {
-    case 'A':
-    case 'd': {
-      std::vector<Wire> fields{{"ref", 12, kBase36},      {"side", 1, kText},      {"shares", 6, kDecimal},
-                               {"symbol", symbol, kText}, {"price", 10, kDecimal}, {"display", 1, kText}};
-      if (type == 'd') fields.push_back({"participant", 4, kText});
-      return fields;
-    }
-    case 'P':
-    case 'r':
-      return {{"ref", 12, kBase36},      {"side", 1, kText},      {"shares", 6, kDecimal},
-              {"symbol", symbol, kText}, {"price", 10, kDecimal}, {"execution", 12, kBase36}};
-    case 'E':
-      return {{"ref", 12, kBase36}, {"shares", 6, kDecimal}, {"execution", 12, kBase36}};
-    case 'X':
-      return {{"ref", 12, kBase36}, {"shares", 6, kDecimal}};
-    case 'B':
-      return {{"execution", 12, kBase36}};
-    case 'H':
-      return {{"symbol", 8, kText},
-              {"trading_status", 1, kText},
-              {"reg_sho_action", 1, kText},
-              {"reserved", 2, kText}};
-    case 'I':
-      return {{"symbol", 8, kText},
-              {"auction_type", 1, kText},
-              {"reference_price", 10, kDecimal},
-              {"buy_shares", 10, kDecimal},
-              {"sell_shares", 10, kDecimal},
-              {"indicative_price", 10, kDecimal},
-              {"auction_only_price", 10, kDecimal}};
-    case 'J':
-      return {{"symbol", 8, kText},
-              {"auction_type", 1, kText},
-              {"price", 10, kDecimal},
-              {"shares", 10, kDecimal}};
-    case 'R':
-      return {{"symbol", 8, kText}, {"retail_price_improvement", 1, kText}};
-    default:  // s: a symbol's book is cleared
-      return {{"symbol", 8, kText}};
-  }
+// Behind length, type and time offset. Of types that are not here (0x2D end of session, 0x97 unit clear) the
+// time is all.
+constexpr std::pair<std::uint8_t, std::string_view> kBinary[] = {
+    {0x20, "seconds:4"},
+    {0x21, "ref:8 side:1t shares:4 symbol:6t price:8 add_flags:1"},
+    {0x22, "ref:8 side:1t shares:2 symbol:6t price:2c add_flags:1"},
+    {0x2F, "ref:8 side:1t shares:4 symbol:8t price:8 add_flags:1 participant:4t customer:1t"},
+    {0x23, "ref:8 shares:4 execution:8"},
+    {0x24, "ref:8 shares:4 remaining:4 execution:8 price:8"},
+    {0x25, "ref:8 shares:4"},
+    {0x26, "ref:8 shares:2"},
+    {0x27, "ref:8 shares:4 price:8 modify_flags:1"},
+    {0x28, "ref:8 shares:2 price:2c modify_flags:1"},
+    {0x29, "ref:8"},
+    {0x2A, "ref:8 side:1t shares:4 symbol:6t price:8 execution:8"},
+    {0x2B, "ref:8 side:1t shares:2 symbol:6t price:2c execution:8"},
+    {0x30, "ref:8 side:1t shares:4 symbol:8t price:8 execution:8"},
+    {0x2C, "execution:8"},
+    {0x31, "symbol:8t trading_status:1t reg_sho_action:1t reserved:2t"},
+    {0x95,
+     "symbol:8t auction_type:1t reference_price:8 buy_shares:4 sell_shares:4 "
+     "indicative_price:8 auction_only_price:8"},
+    {0x96, "symbol:8t auction_type:1t price:8 shares:4"},
+    {0x98, "symbol:8t retail_price_improvement:1t"},
+};
+
+// Behind the type. 's': a symbol's book is cleared.
+constexpr std::pair<std::uint8_t, std::string_view> kAscii[] = {
+    {'A', "ref:12b side:1t shares:6d symbol:6t price:10d display:1t"},
+    {'d', "ref:12b side:1t shares:6d symbol:8t price:10d display:1t participant:4t"},
+    {'P', "ref:12b side:1t shares:6d symbol:6t price:10d execution:12b"},
+    {'r', "ref:12b side:1t shares:6d symbol:8t price:10d execution:12b"},
+    {'E', "ref:12b shares:6d execution:12b"},
+    {'X', "ref:12b shares:6d"},
+    {'B', "execution:12b"},
+    {'H', "symbol:8t trading_status:1t reg_sho_action:1t reserved:2t"},
+    {'I',
+     "symbol:8t auction_type:1t reference_price:10d buy_shares:10d sell_shares:10d "
+     "indicative_price:10d auction_only_price:10d"},
+    {'J', "symbol:8t auction_type:1t price:10d shares:10d"},
+    {'R', "symbol:8t retail_price_improvement:1t"},
+    {'s', "symbol:8t"},
+};
+
+template <std::size_t n>
+std::vector<Wire> fields_of(const std::pair<std::uint8_t, std::string_view> (&table)[n], std::uint8_t type) {
+  for (const auto& [known, fields] : table)
+    if (known == type) return wires(fields);
+  return {};
 }
 
 std::uint8_t width_of(const Wire& field) {
-  switch (field.kind) {
+  switch (kind_of(field.kind)) {
     case FieldKind::short_price:
       return 4;
     case FieldKind::decimal:
@@ -156,14 +98,15 @@ RecordLayout layout_of(char dialect, std::uint8_t type) {
   std::size_t wire = 0;
   if (dialect == 'P') wire = type == 0x20 ? 2 : 6;
   std::size_t at = kRecordFields;
-  for (const auto& field : dialect == 'P' ? binary_wire(type) : ascii_wire(type)) {
+  for (const auto& field : dialect == 'P' ? fields_of(kBinary, type) : fields_of(kAscii, type)) {
     const std::uint8_t width = width_of(field);
-    const std::size_t align = field.kind == FieldKind::text ? 1 : width;
+    const FieldKind kind = kind_of(field.kind);
+    const std::size_t align = kind == FieldKind::text ? 1 : width;
     at = (at + align - 1) / align * align;
     layout.fields.push_back({.name = field.name,
                              .wire = static_cast<std::uint8_t>(wire),
                              .size = field.size,
-                             .kind = field.kind,
+                             .kind = kind,
                              .record = static_cast<std::uint8_t>(at),
                              .width = width});
     wire += field.size;

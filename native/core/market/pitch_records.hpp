@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "market/event.hpp"
@@ -23,7 +24,7 @@ enum class FieldKind : std::uint8_t {
 };
 
 struct RecordField {
-  const char* name;
+  std::string name;
   std::uint8_t wire;  // offset in the message: of its length (binary), or behind the type (ASCII)
   std::uint8_t size;  // on the wire
   FieldKind kind;

@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "market/pitch_records.hpp"
 #include "market/session.hpp"
+#include "market/wire.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -19,95 +22,44 @@ constexpr std::size_t kSlack = 64;        // a permutation loads and stores up t
 constexpr std::size_t kTimeAt = 5;        // in a message, of 6 bytes
 constexpr std::size_t kSystemEvent = 12;  // bytes of a system event, the shortest message
 
-struct Wire {
-  const char* name;
-  std::uint8_t size;
-  bool text;
+// The fields behind the header of each type, in the order of the wire, which is without holes.
+constexpr std::pair<char, std::string_view> kFields[] = {
+    {'S', "event_code:1t"},
+    {'R',
+     "stock:8t market_category:1t financial_status:1t round_lot_size:4 round_lots_only:1t "
+     "issue_classification:1t issue_subtype:2t authenticity:1t short_sale_threshold:1t "
+     "ipo_flag:1t luld_tier:1t etp_flag:1t etp_leverage:4 inverse:1t"},
+    {'H', "stock:8t trading_state:1t reserved:1t reason:4t"},
+    {'Y', "stock:8t reg_sho_action:1t"},
+    {'L', "mpid:4t stock:8t primary_market_maker:1t market_maker_mode:1t participant_state:1t"},
+    {'V', "level1:8 level2:8 level3:8"},
+    {'W', "breached_level:1t"},
+    {'K', "stock:8t release_time_s:4 release_qualifier:1t ipo_price:4"},
+    {'J', "stock:8t reference_price:4 upper_price:4 lower_price:4 extension:4"},
+    {'h', "stock:8t market_code:1t halt_action:1t"},
+    {'A', "ref:8 side:1t shares:4 stock:8t price:4"},
+    {'F', "ref:8 side:1t shares:4 stock:8t price:4 attribution:4t"},
+    {'E', "ref:8 shares:4 match:8"},
+    {'C', "ref:8 shares:4 match:8 printable:1t price:4"},
+    {'X', "ref:8 shares:4"},
+    {'D', "ref:8"},
+    {'U', "ref:8 new_ref:8 shares:4 price:4"},
+    {'P', "ref:8 side:1t shares:4 stock:8t price:4 match:8"},
+    {'Q', "shares:8 stock:8t price:4 match:8 cross_type:1t"},
+    {'B', "match:8"},
+    {'I',
+     "paired_shares:8 imbalance_shares:8 imbalance_direction:1t stock:8t far_price:4 "
+     "near_price:4 reference_price:4 cross_type:1t price_variation:1t"},
+    {'N', "stock:8t interest:1t"},
+    {'O',
+     "stock:8t open_eligible:1t min_price:4 max_price:4 near_price:4 near_time_ns:8 "
+     "lower_collar:4 upper_collar:4"},
 };
 
-// The fields behind the header of each type, in the order of the wire, which is without holes.
-std::vector<Wire> wire_of(char type) {
-  constexpr bool kText = true;
-  constexpr bool kInt = false;
-  switch (type) {
-    case 'S':
-      return {{"event_code", 1, kText}};
-    case 'R':
-      return {{"stock", 8, kText},         {"market_category", 1, kText}, {"financial_status", 1, kText},
-              {"round_lot_size", 4, kInt}, {"round_lots_only", 1, kText}, {"issue_classification", 1, kText},
-              {"issue_subtype", 2, kText}, {"authenticity", 1, kText},    {"short_sale_threshold", 1, kText},
-              {"ipo_flag", 1, kText},      {"luld_tier", 1, kText},       {"etp_flag", 1, kText},
-              {"etp_leverage", 4, kInt},   {"inverse", 1, kText}};
-    case 'H':
-      return {{"stock", 8, kText}, {"trading_state", 1, kText}, {"reserved", 1, kText}, {"reason", 4, kText}};
-    case 'Y':
-      return {{"stock", 8, kText}, {"reg_sho_action", 1, kText}};
-    case 'L':
-      return {{"mpid", 4, kText},
-              {"stock", 8, kText},
-              {"primary_market_maker", 1, kText},
-              {"market_maker_mode", 1, kText},
-              {"participant_state", 1, kText}};
-    case 'V':
-      return {{"level1", 8, kInt}, {"level2", 8, kInt}, {"level3", 8, kInt}};
-    case 'W':
-      return {{"breached_level", 1, kText}};
-    case 'K':
-      return {{"stock", 8, kText},
-              {"release_time_s", 4, kInt},
-              {"release_qualifier", 1, kText},
-              {"ipo_price", 4, kInt}};
-    case 'J':
-      return {{"stock", 8, kText},
-              {"reference_price", 4, kInt},
-              {"upper_price", 4, kInt},
-              {"lower_price", 4, kInt},
-              {"extension", 4, kInt}};
-    case 'h':
-      return {{"stock", 8, kText}, {"market_code", 1, kText}, {"halt_action", 1, kText}};
-    case 'A':
-    case 'F': {
-      std::vector<Wire> fields{
-          {"ref", 8, kInt}, {"side", 1, kText}, {"shares", 4, kInt}, {"stock", 8, kText}, {"price", 4, kInt}};
-      if (type == 'F') fields.push_back({"attribution", 4, kText});
-      return fields;
-    }
-    case 'E':
-      return {{"ref", 8, kInt}, {"shares", 4, kInt}, {"match", 8, kInt}};
-    case 'C':
-      return {{"ref", 8, kInt},
-              {"shares", 4, kInt},
-              {"match", 8, kInt},
-              {"printable", 1, kText},
-              {"price", 4, kInt}};
-    case 'X':
-      return {{"ref", 8, kInt}, {"shares", 4, kInt}};
-    case 'D':
-      return {{"ref", 8, kInt}};
-    case 'U':
-      return {{"ref", 8, kInt}, {"new_ref", 8, kInt}, {"shares", 4, kInt}, {"price", 4, kInt}};
-    case 'P':
-      return {{"ref", 8, kInt},    {"side", 1, kText}, {"shares", 4, kInt},
-              {"stock", 8, kText}, {"price", 4, kInt}, {"match", 8, kInt}};
-    case 'Q':
-      return {{"shares", 8, kInt},
-              {"stock", 8, kText},
-              {"price", 4, kInt},
-              {"match", 8, kInt},
-              {"cross_type", 1, kText}};
-    case 'B':
-      return {{"match", 8, kInt}};
-    case 'I':
-      return {{"paired_shares", 8, kInt},   {"imbalance_shares", 8, kInt}, {"imbalance_direction", 1, kText},
-              {"stock", 8, kText},          {"far_price", 4, kInt},        {"near_price", 4, kInt},
-              {"reference_price", 4, kInt}, {"cross_type", 1, kText},      {"price_variation", 1, kText}};
-    case 'N':
-      return {{"stock", 8, kText}, {"interest", 1, kText}};
-    default:  // O
-      return {{"stock", 8, kText},       {"open_eligible", 1, kText}, {"min_price", 4, kInt},
-              {"max_price", 4, kInt},    {"near_price", 4, kInt},     {"near_time_ns", 8, kInt},
-              {"lower_collar", 4, kInt}, {"upper_collar", 4, kInt}};
-  }
+std::string_view fields_of(char type) {
+  const auto* const found = std::find_if(std::begin(kFields), std::end(kFields),
+                                         [type](const auto& one) { return one.first == type; });
+  return found == std::end(kFields) ? std::string_view{} : found->second;
 }
 
 // What a permutation does with one type.
@@ -129,12 +81,12 @@ RecordLayout layout_of(char type) {
   fields.push_back({"ts_ns", 5, 6, false, 8, 8});
   std::uint8_t wire = 11;
   std::uint8_t at = 16;
-  for (const auto& field : wire_of(type)) {
+  for (const auto& field : wires(fields_of(type))) {
     // Aligned, so that no field crosses 16 bytes of the record; and each 16 bytes of the record come from at
     // most 16 bytes of the message, since padding only ever spreads.
     const std::uint8_t align = field.size;
     at = static_cast<std::uint8_t>((at + align - 1) / align * align);
-    fields.push_back({field.name, wire, field.size, field.text, at, field.size});
+    fields.push_back({field.name, wire, field.size, field.kind == 't', at, field.size});
     wire = static_cast<std::uint8_t>(wire + field.size);
     at = static_cast<std::uint8_t>(at + field.size);
   }

@@ -21,7 +21,7 @@
 namespace latlab::market {
 
 struct RecordField {
-  const char* name;
+  std::string name;
   std::uint8_t wire;    // offset in the message
   std::uint8_t size;    // on the wire
   bool text;            // bytes as they are; otherwise a big-endian integer

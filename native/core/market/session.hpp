@@ -19,6 +19,7 @@
 #include "market/pitch.hpp"
 #include "market/resync.hpp"
 #include "market/transport.hpp"
+#include "not_copied.hpp"
 
 namespace latlab::market {
 
@@ -76,11 +77,8 @@ class SymbolNames {
   std::array<std::uint64_t, 1024> known_{};  // a bit each: every order asks
 };
 
-class Sink {
+class Sink : NotCopied {
  public:
-  Sink() = default;
-  Sink(const Sink&) = delete;
-  Sink& operator=(const Sink&) = delete;
   virtual ~Sink() = default;
   virtual void batch(std::span<const Event> events, const SymbolNames& names) = 0;
   virtual void finish(const SymbolNames& /*names*/) {}

@@ -266,13 +266,13 @@ class ArraySide {
   void remove(std::uint32_t price, std::uint64_t qty) {
     const std::uint32_t tick = detail::tick_of(price);
     if (detail::price_of(tick) != price) {
-      lower(odd_, price ^ flip_, qty);
+      detail::take_off(odd_, price ^ flip_, qty);
       return;
     }
     const std::uint32_t key = key_of(tick);
     if (best_ < 0) return;
     if (key < base_) {
-      lower(far_, key, qty);
+      detail::take_off(far_, key, qty);
       return;
     }
     const std::uint32_t at = key - base_;
@@ -352,16 +352,6 @@ class ArraySide {
   // One block: a bit for each tick that holds quantity, then the quantities.
   [[nodiscard]] std::uint64_t* bits() const noexcept { return block_.data(); }
   [[nodiscard]] std::uint64_t* quantities() const noexcept { return block_.data() + capacity_ / 64; }
-
-  static void lower(Map& map, std::uint32_t key, std::uint64_t qty) {
-    const auto at = map.find(key);
-    if (at == map.end()) return;
-    if (at->second > qty) {
-      at->second -= qty;
-    } else {
-      map.erase(at);
-    }
-  }
 
   void put(std::uint32_t at, std::uint64_t qty) noexcept {
     if (qty == 0) return;

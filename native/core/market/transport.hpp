@@ -21,6 +21,8 @@
 #include <utility>
 #include <vector>
 
+#include "not_copied.hpp"
+
 namespace latlab::market {
 
 using Bytes = std::span<const std::uint8_t>;
@@ -52,11 +54,8 @@ struct TransportError {
 // Beyond it they are only counted: memory is bounded on any input.
 inline constexpr std::size_t kMaxErrors = 1000;
 
-class Transport {
+class Transport : NotCopied {
  public:
-  Transport() = default;
-  Transport(const Transport&) = delete;
-  Transport& operator=(const Transport&) = delete;
   virtual ~Transport() = default;
 
   // Takes a piece; the frames found are appended to frames().

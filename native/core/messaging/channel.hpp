@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "not_copied.hpp"
+
 namespace latlab::messaging {
 
 using StopFlag = std::atomic<bool>;
@@ -24,11 +26,8 @@ struct Block {
   std::uint64_t kernel_ns = 0;  // CLOCK_REALTIME at which the kernel took the block's last byte; 0: unknown
 };
 
-class Sender {
+class Sender : NotCopied {
  public:
-  Sender() = default;
-  Sender(const Sender&) = delete;
-  Sender& operator=(const Sender&) = delete;
   virtual ~Sender() = default;
   // Room for one message, or nullptr when stopped. The room holds what the last message in it held.
   virtual std::byte* claim() = 0;
@@ -45,11 +44,8 @@ class Sender {
   int error_ = 0;
 };
 
-class Receiver {
+class Receiver : NotCopied {
  public:
-  Receiver() = default;
-  Receiver(const Receiver&) = delete;
-  Receiver& operator=(const Receiver&) = delete;
   virtual ~Receiver() = default;
   virtual Block receive() = 0;
   int error() const noexcept { return error_; }

@@ -214,12 +214,16 @@ void Run::send_through(S& out) {
     loop.run(out, [](std::uint64_t) { return true; });
 }
 
-void Run::send() {
+void Run::begin_to_send() {
   sending_tid_.store(gettid());
   sender_.pinned = pin_thread(plan_.sender_cpu);
   raise_priority(plan_.priority);
   prctl(PR_SET_TIMERSLACK, 1);
   touch_stack();
+}
+
+void Run::send() {
+  begin_to_send();
   while (!receiver_ready_.load(std::memory_order_acquire)) std::this_thread::yield();
   set_base();
   const Usage usage;
@@ -261,11 +265,7 @@ void Run::receive() {
 }
 
 void Run::pingpong() {
-  sending_tid_.store(gettid());
-  sender_.pinned = pin_thread(plan_.sender_cpu);
-  raise_priority(plan_.priority);
-  prctl(PR_SET_TIMERSLACK, 1);
-  touch_stack();
+  begin_to_send();
   ReceiveLoop back = receive_loop();
   set_base();
   const Usage usage;

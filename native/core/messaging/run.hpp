@@ -114,6 +114,7 @@ class Run {
   bool locked() const { return sent_->locked() && received_->locked(); }
 
  private:
+  void begin_to_send();  // what the sending thread does first
   void send();
   void receive();
   ReceiveLoop receive_loop();

@@ -7,18 +7,16 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "not_copied.hpp"
 #include "system/bpf_calls.hpp"
 #include "system/bpf_scheduler.hpp"
 #include "system/bpf_trace.hpp"
 
 namespace latlab::system {
 
-class CpuRings {
+class CpuRings : NotCopied {
  public:
-  CpuRings() = default;
   ~CpuRings();
-  CpuRings(const CpuRings&) = delete;
-  CpuRings& operator=(const CpuRings&) = delete;
 
   // About so many bytes for all of them together, so many rings each CPU; the second time does nothing.
   // Throws std::system_error.

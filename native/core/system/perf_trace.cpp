@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <linux/perf_event.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -20,6 +19,8 @@
 #include <thread>
 #include <unordered_map>
 #include <utility>
+
+#include "system/drainer.hpp"
 
 namespace latlab::system {
 namespace {
@@ -193,17 +194,11 @@ PerfTrace::PerfTrace(const TraceRequest& request) : state_(std::make_unique<Stat
       }
     }
   }
-  state.wake = eventfd(0, EFD_CLOEXEC);
-  if (state.wake < 0) fail(errno, "eventfd");
+  state.wake = wake_descriptor();
 }
 
 PerfTrace::~PerfTrace() {
-  try {
-    stop();
-  } catch (const std::system_error&) {
-    // The descriptors are closed in any case, and a destructor has nobody to tell.
-    if (state_->drainer.joinable()) state_->drainer.detach();
-  }
+  stop_at_last(*this, state_->drainer);
 }
 
 void PerfTrace::start() {
@@ -215,9 +210,7 @@ void PerfTrace::start() {
 void PerfTrace::stop() {
   State& state = *state_;
   if (!state.running.exchange(false)) return;
-  const std::uint64_t one = 1;
-  while (write(state.wake, &one, sizeof(one)) < 0 && errno == EINTR) {
-  }
+  wake(state.wake);
   state.drainer.join();
   state.every_descriptor(PERF_EVENT_IOC_DISABLE, "disabling the tracepoints");
   state.drain();

@@ -3,7 +3,6 @@
 
 #include <linux/perf_event.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -22,6 +21,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "system/drainer.hpp"
 #include "system/process_log.hpp"
 #include "system/stack_events.hpp"
 #include "system/switch_gate.hpp"
@@ -315,17 +315,11 @@ StackSampler::StackSampler(const StackRequest& request) : state_(std::make_uniqu
   state.arena = static_cast<std::uint8_t*>(arena);
   state.gate.open(state.gap_ns);
   for (const int cpu : request.cpus) state.open_cpu(cpu);
-  state.wake = eventfd(0, EFD_CLOEXEC);
-  if (state.wake < 0) fail(errno, "eventfd");
+  state.wake = wake_descriptor();
 }
 
 StackSampler::~StackSampler() {
-  try {
-    stop();
-  } catch (const std::system_error&) {
-    // The descriptors are closed in any case, and a destructor has nobody to tell.
-    if (state_->drainer.joinable()) state_->drainer.detach();
-  }
+  stop_at_last(*this, state_->drainer);
 }
 
 bpf::StackGate StackSampler::share() {
@@ -366,9 +360,7 @@ void StackSampler::start() {
 void StackSampler::stop() {
   State& state = *state_;
   if (!state.running.exchange(false)) return;
-  const std::uint64_t one = 1;
-  while (write(state.wake, &one, sizeof(one)) < 0 && errno == EINTR) {
-  }
+  wake(state.wake);
   state.drainer.join();
   state.switch_all(PERF_EVENT_IOC_DISABLE);
   state.drain();

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 namespace latlab::system {
@@ -76,7 +77,9 @@ void load_map(std::vector<bpf_insn>& program, unsigned to, unsigned kind, int ma
   program.push_back(instruction(0, 0, 0, 0, 0));
 }
 
-bool update(int map, std::uint32_t key, std::uint64_t value) {
+// Of a map whose values are Value.
+template <class Value = std::uint64_t>
+bool update(int map, std::uint32_t key, std::type_identity_t<Value> value) {
   bpf_attr attributes;
   std::memset(&attributes, 0, sizeof(attributes));
   attributes.map_fd = static_cast<std::uint32_t>(map);
@@ -182,13 +185,7 @@ bpf::StackGate SwitchGate::share(std::uint32_t cpus) {
 }
 
 bool SwitchGate::add_output(std::uint32_t cpu, int perf_descriptor) const {
-  auto descriptor = static_cast<std::uint32_t>(perf_descriptor);
-  bpf_attr attributes;
-  std::memset(&attributes, 0, sizeof(attributes));
-  attributes.map_fd = static_cast<std::uint32_t>(outputs_);
-  attributes.key = reinterpret_cast<std::uintptr_t>(&cpu);
-  attributes.value = reinterpret_cast<std::uintptr_t>(&descriptor);
-  return call_bpf(BPF_MAP_UPDATE_ELEM, attributes) == 0;
+  return update<std::uint32_t>(outputs_, cpu, static_cast<std::uint32_t>(perf_descriptor));
 }
 
 // Should one of these fail, the old value does as well: it costs time, and nothing is missed.

@@ -9,16 +9,14 @@
 
 #include <cstdint>
 
+#include "not_copied.hpp"
 #include "system/bpf_scheduler.hpp"
 
 namespace latlab::system {
 
-class SwitchGate {
+class SwitchGate : NotCopied {
  public:
-  SwitchGate() = default;
   ~SwitchGate();
-  SwitchGate(const SwitchGate&) = delete;
-  SwitchGate& operator=(const SwitchGate&) = delete;
 
   // False where the kernel doesn't allow it; then nothing is held.
   bool open(std::uint64_t gap_ns);
