@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import re
 import tempfile
 import time
 from collections import Counter
@@ -30,18 +31,24 @@ from latlab.stats.experiments.multiple import proportion_bounds
 # steady: those that allocate, hash or reach into memory scatter. TABLE and SAMPLE are made once a process, or
 # making them would dilute the change.
 WORKLOADS = {
-    "arithmetic": ("x = 1", "x = (x * 31 + i) % 1000003", 1000, True),
-    "floats": ("x = 0.5", "x = x * 1.0000001 + 0.1", 1000, True),
-    "calls": ("x = 0", "x = max(x, i)", 1000, True),
-    "text": ("x = 'a,b,c'", "x.split(',')", 500, True),
-    "format": ("x = 0", "f'{i:>8}'", 500, True),
-    "lists": ("x = []", "x = [i, i]", 1000, False),
-    "tuples": ("x = (1, 2)", "x = (x[1], i)", 1000, False),
-    "dictionary": ("x = {}", "x[i % 97] = i", 1000, False),
-    "lookups": ("x, n = TABLE, KEYS", "x[n[i % 2000]]", 1000, False),
-    "objects": ("x = object", "x()", 1000, False),
-    "bytes": ("x = bytes(4096)", "x[::-1]", 100, False),
-    "sorting": ("n = SAMPLE", "sorted(n)", 50, False),
+    name: (before, work, int(count), manner == "steady")
+    for name, before, work, count, manner in (
+        re.split("  +", line.strip())
+        for line in """
+    arithmetic  x = 1                  x = (x * 31 + i) % 1000003         1000  steady
+    floats      x = 0.5                x = x * 1.0000001 + 0.1            1000  steady
+    calls       x = 0                  x = max(x, i)                      1000  steady
+    text        x = 'a,b,c'            x.split(',')                        500  steady
+    format      x = 0                  f'{i:>8}'                           500  steady
+    lists       x = []                 x = [i, i]                         1000  scatters
+    tuples      x = (1, 2)             x = (x[1], i)                      1000  scatters
+    dictionary  x = {}                 x[i % 97] = i                      1000  scatters
+    lookups     x, n = TABLE, KEYS     x[n[i % 2000]]                     1000  scatters
+    objects     x = object             x()                                1000  scatters
+    bytes       x = bytes(4096)        x[::-1]                             100  scatters
+    sorting     n = SAMPLE             sorted(n)                            50  scatters
+    """.strip().splitlines()
+    )
 }
 
 MADE_ONCE = """import random

@@ -26,6 +26,8 @@
 #include <thread>
 #include <vector>
 
+#include "../textbook_queue.hpp"
+
 using Clock = std::chrono::steady_clock;
 namespace {
 std::map<std::string, std::string> options;
@@ -81,12 +83,13 @@ std::atomic<bool> ended{false};
   }
   while (generation.load(std::memory_order_acquire) == mine) relax();
 }
-[[gnu::noinline]] void grind(long us) {
-  churn(us);
-}
-[[gnu::noinline]] void sift(long us) {
-  churn(us);
-}
+// What does nothing but work, and has the name that an answer is to tell.
+#define WORK(name)                       \
+  [[gnu::noinline]] void name(long us) { \
+    churn(us);                           \
+  }
+WORK(grind)
+WORK(sift)
 void mill() {
   named("mill");
   while (!ended) {
@@ -110,12 +113,8 @@ void spin_barrier() {
 // one works 60 %, two spin meanwhile and work for the rest.
 std::atomic<long> batch{0};
 std::atomic<long> done{0};
-[[gnu::noinline]] void compose(long us) {
-  churn(us);
-}
-[[gnu::noinline]] void stamp(long us) {
-  churn(us);
-}
+WORK(compose)
+WORK(stamp)
 void composer() {
   named("composer");
   const long crew = number("stampers", 2);
@@ -166,52 +165,29 @@ long futex(std::atomic<int>* at, int op, int value) {
     futex(&gate, FUTEX_WAKE_PRIVATE, 1);
   }
 }
-[[gnu::noinline]] void produce_part(long us) {
-  churn(us);
-}
-[[gnu::noinline]] void consume_part(long us) {
-  churn(us);
-}
-[[gnu::noinline]] void sweep_part(long us) {
-  churn(us);
-}
+WORK(produce_part)
+WORK(consume_part)
+WORK(sweep_part)
 void own_lock() {
-  std::thread a([] {
-    named("producer");
+  const auto by_turns = [](const char* name, void (*part)(long)) {
+    named(name);
     while (!over()) {
       take();
-      produce_part(number("inside", 400));
+      part(number("inside", 400));
       give();
       churn(50);
     }
-  });
-  std::thread b([] {
-    named("consumer");
-    while (!over()) {
-      take();
-      consume_part(number("inside", 400));
-      give();
-      churn(50);
-    }
-  });
-  std::thread c([] {
-    named("janitor");
-    while (!over()) {
-      take();
-      sweep_part(number("inside", 400));
-      give();
-      churn(50);
-    }
-  });
+  };
+  std::thread a(by_turns, "producer", produce_part);
+  std::thread b(by_turns, "consumer", consume_part);
+  std::thread c(by_turns, "janitor", sweep_part);
   a.join();
   b.join();
   c.join();
 }
 // a lock held too long beside a hog nobody waits for
 std::mutex book;
-[[gnu::noinline]] void post(long us) {
-  churn(us);
-}
+WORK(post)
 [[gnu::noinline]] void mine_coins() {
   while (!over()) churn(1000);
 }
@@ -235,47 +211,21 @@ void hog() {
   for (auto& one : all) one.join();
 }
 // a source that computes each item
-template <class T>
-struct Box {
-  std::mutex m;
-  std::condition_variable c;
-  std::deque<T> d;
-  size_t room;
-  explicit Box(size_t r) : room(r) {}
-  void put(T x) {
-    std::unique_lock l(m);
-    c.wait(l, [&] { return d.size() < room; });
-    d.push_back(x);
-    c.notify_all();
-  }
-  T get() {
-    std::unique_lock l(m);
-    c.wait(l, [&] { return !d.empty(); });
-    T x = d.front();
-    d.pop_front();
-    c.notify_all();
-    return x;
-  }
-};
-[[gnu::noinline]] void next_quote(long us) {
-  churn(us);
-}
-[[gnu::noinline]] void price(long us) {
-  churn(us);
-}
+WORK(next_quote)
+WORK(price)
 // Each consumer asks the generator for its next item, and works at it.
 void pull() {
-  Box<int> asks(8);
-  std::vector<Box<int>*> answers;
+  TextbookQueue<int> asks(8);
+  std::vector<TextbookQueue<int>*> answers;
   const int n = number("consumers", 2);
-  for (int i = 0; i < n; i++) answers.push_back(new Box<int>(1));
+  for (int i = 0; i < n; i++) answers.push_back(new TextbookQueue<int>(1));
   std::thread g([&] {
     named("quotes");
     for (;;) {
-      int who = asks.get();
+      int who = asks.pop();
       if (who < 0) return;
       next_quote(number("make", 500));
-      answers[who]->put(1);
+      answers[who]->push(1);
     }
   });
   std::vector<std::thread> all;
@@ -283,19 +233,17 @@ void pull() {
     all.emplace_back([&, i] {
       named("pricer");
       while (!over()) {
-        asks.put(i);
-        answers[i]->get();
+        asks.push(i);
+        answers[i]->pop();
         price(number("use", 300));
       }
     });
   for (auto& one : all) one.join();
-  asks.put(-1);
+  asks.push(-1);
   g.join();
 }
 // fork and join, one worker late in most rounds, by chance another one
-[[gnu::noinline]] void tile(long us) {
-  churn(us);
-}
+WORK(tile)
 void rounds() {
   pthread_barrier_t barrier;
   const int n = number("workers", 2);

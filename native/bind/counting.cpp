@@ -186,6 +186,11 @@ PyObject* one(PyObject* self, PyObject* /*none*/) noexcept {
   Py_RETURN_NONE;
 }
 PyMethodDef put_one_def{"put_one", &one<&Slot::put>, METH_NOARGS, "Count one event put in."};
+// A function of no arguments that belongs to an object.
+template <PyMethodDef* def>
+nb::object bound(nb::handle self) {
+  return nb::steal(PyCFunction_New(def, self.ptr()));
+}
 PyMethodDef get_one_def{"get_one", &one<&Slot::get>, METH_NOARGS, "Count one event taken out."};
 
 class StageTimer {
@@ -331,28 +336,21 @@ NB_MODULE(counting, m) {
           "implementation"_a = "", "identity"_a = 0, "sides"_a = 3, "waits"_a = 0)
       .def("put", &Slot::put, "events"_a = 1)
       .def("get", &Slot::get, "events"_a = 1)
-      .def_prop_ro(
-          "put_one", [](nb::handle self) { return nb::steal(PyCFunction_New(&put_one_def, self.ptr())); },
-          nb::sig("def put_one(self) -> collections.abc.Callable[[], None]"),
-          "A function that counts one event put in: as put(), and cheaper.")
-      .def_prop_ro(
-          "get_one", [](nb::handle self) { return nb::steal(PyCFunction_New(&get_one_def, self.ptr())); },
-          nb::sig("def get_one(self) -> collections.abc.Callable[[], None]"),
-          "A function that counts one event taken out: as get(), and cheaper.")
-      .def_prop_ro(
-          "wait_for_event",
-          [](nb::handle self) { return nb::steal(PyCFunction_New(&wait_for_event_def, self.ptr())); },
-          nb::sig("def wait_for_event(self) -> collections.abc.Callable[[], None]"),
-          "A function that says that this thread waits for an event (of a pool: for an object).")
-      .def_prop_ro(
-          "wait_for_room",
-          [](nb::handle self) { return nb::steal(PyCFunction_New(&wait_for_room_def, self.ptr())); },
-          nb::sig("def wait_for_room(self) -> collections.abc.Callable[[], None]"),
-          "A function that says that this thread waits for room.")
-      .def_prop_ro(
-          "go_on", [](nb::handle self) { return nb::steal(PyCFunction_New(&go_on_def, self.ptr())); },
-          nb::sig("def go_on(self) -> collections.abc.Callable[[], None]"),
-          "A function that says that this thread waits no more.")
+      .def_prop_ro("put_one", bound<&put_one_def>,
+                   nb::sig("def put_one(self) -> collections.abc.Callable[[], None]"),
+                   "A function that counts one event put in: as put(), and cheaper.")
+      .def_prop_ro("get_one", bound<&get_one_def>,
+                   nb::sig("def get_one(self) -> collections.abc.Callable[[], None]"),
+                   "A function that counts one event taken out: as get(), and cheaper.")
+      .def_prop_ro("wait_for_event", bound<&wait_for_event_def>,
+                   nb::sig("def wait_for_event(self) -> collections.abc.Callable[[], None]"),
+                   "A function that says that this thread waits for an event (of a pool: for an object).")
+      .def_prop_ro("wait_for_room", bound<&wait_for_room_def>,
+                   nb::sig("def wait_for_room(self) -> collections.abc.Callable[[], None]"),
+                   "A function that says that this thread waits for room.")
+      .def_prop_ro("go_on", bound<&go_on_def>,
+                   nb::sig("def go_on(self) -> collections.abc.Callable[[], None]"),
+                   "A function that says that this thread waits no more.")
       .def("found_nothing", &Slot::found_nothing,
            "This thread looked for an event, and there was none: until it takes one, it waits.")
       .def("drop", &Slot::drop, "events"_a = 1)
