@@ -163,9 +163,9 @@ def conditions_for(a: Target, b: Target, settings: Settings) -> tuple[Settings, 
         if settings.fitting and "threads" in sample.context:
             fitted = free
     longest_s = max(longest_s, 1e-9)
-    warm = max(1, int(settings.warm_s / longest_s))
-    warm = min(warm, int(_WARM_SHARE * settings.timeout_s / longest_s))
-    return dataclasses.replace(fitted, warmup=min(settings.warmup, warm)), longest_s
+    # A time-out may be infinite.
+    allowed = min(max(1.0, settings.warm_s / longest_s), _WARM_SHARE * settings.timeout_s / longest_s)
+    return dataclasses.replace(fitted, warmup=int(min(settings.warmup, allowed))), longest_s
 
 
 def _measured(
