@@ -170,6 +170,7 @@ PYTHON = sys.executable
 TOLD = {
     "a generator", "a file's position", "a cache", "what it prints", "what it logs",
     "a file that it writes", "a file that nobody reads", "what is done at the end", "a lock",
+    "a module that is imported within",
 }  # fmt: skip
 
 
