@@ -106,3 +106,16 @@ def test_who_spins_until_one_has_slept_waits_for_its_sleeps() -> None:
         made.wait(ticks, at, at + 39.9, on=Wait.TIMER, source=Source.TIMER, item=-1)
         made.run(ticks, at + 39.9, at + 40)
     assert named_in(made) == (LimitKind.TIMER, "ticks")
+
+
+def test_a_stretch_before_the_first_sample_of_a_thread_that_spins_ends_nothing() -> None:
+    made = Made()
+    mill, sieve = crew(made, "mill", "sieve")
+    doing(made, mill, (0, 40, WORK))
+    doing(made, sieve, (0, 20, WORK), (20, 40, SPIN))
+    made.rows = [row for row in made.rows if row[0] != sieve]
+    made.samples = [one for one in made.samples if one[1] != sieve or one[0] > 10 * MS]
+    made.run(sieve, 0, 1)  # without a sample
+    made.wait(sieve, 1, 2, mill, item=64)
+    made.run(sieve, 2, 1000)
+    assert named_in(made) == (LimitKind.THREAD, "mill")

@@ -102,7 +102,8 @@ def _seen(track: Track, times: Array, spins: Array) -> _Thread:
     spun: list[tuple[int, int]] = []
     worked: list[tuple[int, int]] = []
     for (low, high), (i, j) in zip(whole.tolist(), np.searchsorted(times, whole).tolist(), strict=True):
-        changes = i + 1 + np.flatnonzero(spins[i + 1 : j] != spins[i : j - 1])
+        inside = spins[i:j]  # none of a stretch without a sample
+        changes = i + 1 + np.flatnonzero(inside[1:] != inside[:-1])
         between = _half_way(begin[on_cpu], end[on_cpu], times[changes - 1], times[changes])
         edges = [low, *np.clip(between, low, high).astype(np.int64).tolist(), high]
         spin = bool(i < j and spins[i])
