@@ -2,8 +2,7 @@
 
 clang-tidy takes seconds a file, so a file that was clean is not checked again until its own text, a header
 that it includes, or the configuration changes. The compiler knows which headers those are: nothing need be
-built. Where TIDY_NODES is set, the analyser gives a function up after so many states (its default is 225,000,
-of which a few functions take most of the time): a quick look, for a machine that has other things to do.
+built.
 """
 
 import hashlib
@@ -36,15 +35,12 @@ def digest_of(path: str) -> bytes:
 def main() -> int:
     """Exit status 1 when any file has a finding."""
     tidy, build = Path(sys.argv[1]), Path(sys.argv[2])
-    nodes = os.environ.get("TIDY_NODES", "")
-    words = ("-Xclang", "-analyzer-config", "-Xclang", f"max-nodes={nodes}") if nodes else ()
-    depth = [f"--extra-arg={word}" for word in words]
     entries = [
         e for e in json.loads((build / "compile_commands.json").read_text()) if "/native/" in e["file"]
     ]
 
     def check(entry: dict[str, str]) -> int:
-        stamp_of = hashlib.sha256(digest_of(".clang-tidy") + nodes.encode())
+        stamp_of = hashlib.sha256(digest_of(".clang-tidy"))
         for path in dependencies(entry):
             stamp_of.update(digest_of(path))
         stamp = build / "tidy" / f"{Path(entry['file']).name}-{stamp_of.hexdigest()[:24]}"
@@ -52,7 +48,7 @@ def main() -> int:
             return 0
         # The compiler may be another than clang, with warnings that clang doesn't know.
         known = "--extra-arg=-Wno-unknown-warning-option"
-        command = [tidy, "-p", str(build), "--quiet", known, *depth, entry["file"]]
+        command = [tidy, "-p", str(build), "--quiet", known, entry["file"]]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             print(done.stdout, done.stderr, sep="\n", flush=True)

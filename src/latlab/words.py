@@ -105,7 +105,7 @@ def share(value: float | None, *, digits: int = 1, signed: bool = False) -> str:
 
 
 def sureness(confidence: float) -> str:
-    """A confidence: of so many resamples that gave one name each time it is only known that it is more."""
+    """A confidence; where all resamples gave one name it is a lower bound, and said to be one."""
     return f"{'at least ' if _CAPPED <= confidence < 1 else ''}{share(confidence, digits=0)}"
 
 

@@ -27,8 +27,8 @@ LONG_S = 300e-6  # iterations that are warm after a part of themselves, where li
 # two (of objects all over the memory in six), and what is much larger is displaced for good.
 PROBED_S, PROBED_TURNS, _FEWEST_PROBED = 12e-3, 6, 4
 _SETTLED = 0.02
-# A walk through 4 MB is as fast as alone after 10 to 20 ms (three tours, since the third level keeps what the
-# second displaces), so turns that haven't settled are looked at once more, so many times as long.
+# A walk through 4 MB takes 10 to 20 ms until it is as fast as alone (three tours, since the third level keeps
+# what the second displaces): turns that haven't settled are measured again, so many times as long.
 _LONGER = 4
 
 

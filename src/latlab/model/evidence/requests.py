@@ -19,7 +19,7 @@ class Occupant(Kind):
 
 
 class TailPlace(Kind):
-    """Where the time of slow requests goes, where that is no thread, lock or wait."""
+    """Where the time of slow requests goes, beside threads, locks and waits."""
 
     ANSWERS = "answers of {size}, made and sent"
 

@@ -77,7 +77,7 @@ def _by_own_times(wait: PoolWait, measured: Measured, i: int) -> PoolWait:
 def pool_by_itself(
     observation: Observation, series: Series, window: tuple[int, int]
 ) -> tuple[str, str] | None:
-    """The pool that limits where there is no queue, as a semaphore of tasks may, with the sentence.
+    """The pool that limits where there is no queue, and the sentence: a semaphore of tasks, for one.
 
     Its users say for how long each of them waits for an object; where they do so for most of the time, and
     all objects are out, there are too few of these, or they are held for too long.

@@ -211,7 +211,7 @@ def compare(before: dict[int, tuple[int, ...]] | None) -> None:
         return
     for descriptor, state in now.items():
         old = before.get(descriptor, state)
-        # Another file of that number, or what somebody else has read meanwhile, is no writing.
+        # Another file of that number, or what was read meanwhile, was not written to.
         if old[0] != state[0] or old == state or (len(state) == 2 and state[1] < old[1]):
             continue
         name = _link(descriptor)

@@ -63,7 +63,7 @@ def with_spins(
     A stretch in which nobody else of the process works stays what the kernel says: the thread runs.
 
     Args:
-        skip: threads that stay as they are: what a runtime's own threads spin is no wait of the program.
+        skip: threads that stay as they are: a runtime's own, which spin for themselves.
     """
     samples = schedule.samples[schedule.samples["running"] == 1]
     if not samples.size:
