@@ -290,3 +290,10 @@ def test_one_line_of_several_that_is_named_is_judged_by_the_interpreter_lock_too
     threads = replace(findings(), roles=(main, waits), locks=(GIL,))
     told = joined(replace(answer(Verdict.STAGE, stage="manager"), lines=lines), threads)
     assert (told.limiting_stage, told.lines) == ("main", ())
+
+
+@pytest.mark.parametrize(("busy", "named"), [(0.96, "worker"), (0.1, "sem")])
+def test_a_pool_does_not_limit_a_thread_that_works_all_the_time(busy: float, named: str) -> None:
+    limit = replace(SLEEP, kind=LimitKind.THREAD, name="worker", sentence="Bottleneck: worker.")
+    threads = replace(findings(limit), roles=(worker("worker", busy),))
+    assert joined(answer(Verdict.POOL, stage="sem"), threads).limiting_stage == named

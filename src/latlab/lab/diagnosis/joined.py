@@ -34,6 +34,7 @@ _AT_DISK = ("disk", "sync")
 _DISK = 0.25  # of its threads' time, blocked there: the rest of what the disk takes, the kernel computes
 _SHORT = frozenset((Verdict.CPU, Verdict.SCHEDULER))
 _WAITING = 0.6  # of its threads' time: then it does not have work and room for most of it
+_NO_TIME_LEFT = 0.8  # of the time, a thread works
 _MORE_WORK = 1.5  # times as much of the time
 _KEPT = 0.25  # of the time, a thread without a CPU: then it may not stand still by itself
 _MOSTLY_WITHOUT = 0.5  # of the progress, without a CPU
@@ -60,6 +61,12 @@ def joined(
     moves = next((one for one in answer.evidence if kind_of(one) is QueueEvidence.MOVES), None)
     if answer.verdict == Verdict.STAGE and answer.confidence < _ONE and moves is not None:
         answer = withheld(answer, said(RunDoubt.MOVES, stretches=values_of(moves)["stretches"]))
+    busy = threads.role(limit.name)
+    if answer.verdict == Verdict.POOL and busy is not None and not distrust and _names(threads):
+        runs = busy.running + busy.runnable
+        if limit.kind is LimitKind.THREAD and runs >= _NO_TIME_LEFT:
+            # As a loop whose tasks compute under a semaphore: with more objects it has as little time.
+            return _by_threads(answer, threads, said(RunEvidence.QUEUES_ALONE, sentence=answer.sentence))
     role = threads.role(answer.limiting_stage)
     if len(answer.lines) > 1:
         lines = tuple(
