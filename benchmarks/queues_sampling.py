@@ -54,7 +54,7 @@ def put_get_ns(make: object) -> float:
 
 def main() -> int:
     own_counters()
-    from latlab.queues.count.instrument import Queue
+    from latlab.queues.count.standard import Queue
 
     missed = 0
 

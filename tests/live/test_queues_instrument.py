@@ -16,7 +16,7 @@ import pytest
 from latlab._core import counting
 from latlab._core import queues as core
 from latlab.queues import AsyncQueue, CountedExecutor, Recorder, instrument
-from latlab.queues.count.instrument import (
+from latlab.queues.count.standard import (
     Deque,
     LifoQueue,
     PriorityQueue,

@@ -228,7 +228,7 @@ def test_threads_that_share_the_interpreter_s_lock_are_compared_by_their_cpu_tim
     # By the queues, stage-2 is the slowest: it waits longest for the lock.
     observation = observed(Line(slower=0.25), 2)
     python = tuple(
-        dataclasses.replace(queue, implementation="latlab.queues.count.instrument.Queue")
+        dataclasses.replace(queue, implementation="latlab.queues.count.standard.Queue")
         for queue in observation.queues
     )
     observation = dataclasses.replace(observation, queues=python, processes=(Process(0, 1, 1, "app"),))

@@ -15,17 +15,9 @@ if TYPE_CHECKING:
 
     from latlab.queues.count.executor import CountedExecutor
     from latlab.queues.count.inject import injected
-    from latlab.queues.count.instrument import (
-        Deque,
-        LifoQueue,
-        PriorityQueue,
-        Queue,
-        SimpleQueue,
-        instrument,
-        set_application,
-        set_phase,
-    )
+    from latlab.queues.count.instrument import instrument, set_application, set_phase
     from latlab.queues.count.processes import MultiprocessingQueue
+    from latlab.queues.count.standard import Deque, LifoQueue, PriorityQueue, Queue, SimpleQueue
     from latlab.queues.count.tasks import AsyncQueue
     from latlab.queues.flight import CAUSES, Detector, Flight
     from latlab.queues.happenings import Happening, Happenings
@@ -93,22 +85,14 @@ __all__ = [
     "verify_recording",
 ]
 
-#: Where each name stands. It is loaded when it is asked for: an application that counts its queues needs two
+#: Where each name stands. It is loaded when it is asked for: an application that counts its queues needs few
 #: modules of ours, and neither numpy nor what analyses.
 _MODULES = {
     "count.executor": ("CountedExecutor",),
     "count.inject": ("injected",),
-    "count.instrument": (
-        "Deque",
-        "LifoQueue",
-        "PriorityQueue",
-        "Queue",
-        "SimpleQueue",
-        "instrument",
-        "set_application",
-        "set_phase",
-    ),
+    "count.instrument": ("instrument", "set_application", "set_phase"),
     "count.processes": ("MultiprocessingQueue",),
+    "count.standard": ("Deque", "LifoQueue", "PriorityQueue", "Queue", "SimpleQueue"),
     "count.tasks": ("AsyncQueue",),
     "flight": ("CAUSES", "Detector", "Flight"),
     "happenings": ("Happening", "Happenings"),
@@ -135,9 +119,11 @@ _PLACES = {name: module for module, names in _MODULES.items() for name in names}
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module 'latlab.queues' has no attribute '{name}'")
-    from importlib import import_module
+    import sys
 
-    found = getattr(import_module(f"latlab.queues.{_PLACES[name]}"), name)
+    place = f"latlab.queues.{_PLACES[name]}"
+    __import__(place)  # importlib would be one more module of a program's start
+    found = getattr(sys.modules[place], name)
     globals()[name] = found
     return found
 
