@@ -309,7 +309,7 @@ def test_a_cpu_that_the_machine_does_not_have_is_a_usage_error(
     with pytest.raises(SystemExit) as ended:
         main(["queues", "record", "known", "-o", str(tmp_path / "run"), "--cpus", "9999"])
     assert (ended.value.code, (tmp_path / "run").exists()) == (2, False)
-    assert "there is no CPU 9999" in capsys.readouterr().err
+    assert "runs no CPU 9999" in capsys.readouterr().err
 
 
 def test_a_queue_that_is_left_out_and_was_never_there_is_told(start: Any, tmp_path: Any, capsys: Any) -> None:

@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from latlab.cli.kit.options import CPUS, EFFECT, Count, Duration, Seconds, Share
+from latlab.cli.kit.options import CPUS, EFFECT, Count, Duration, Seconds, Share, Words
 from latlab.errors import UsageError
 
 
@@ -59,7 +59,7 @@ def refused(*arguments: str) -> str:
     """What a call says that is refused before anything is done."""
     from latlab.cli._main import latlab
 
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises((UsageError, click.UsageError)) as caught:
         latlab.main(list(arguments), standalone_mode=False)
     return str(caught.value)
 
@@ -97,3 +97,29 @@ def test_a_word_where_a_number_belongs_is_called_no_whole_number(capsys: pytest.
     with pytest.raises(SystemExit):
         main(["diagnose", "--pid", "abc"])
     assert "'abc' is not a whole number; see" in capsys.readouterr().err
+
+
+def test_words_are_taken_each_once_and_a_wrong_one_is_told_the_nearest() -> None:
+    measures = Words(("typical", "mean", "tail"), "measure")
+    assert read(measures, "mean, tail,mean") == ("mean", "tail")
+    with pytest.raises(click.BadParameter, match="no measure tial; did you mean 'tail'"):
+        read(measures, "tial")
+
+
+def completed(*arguments: str) -> list[str]:
+    """What a shell is offered for the last of the arguments."""
+    from click.shell_completion import ShellComplete
+
+    from latlab.cli._main import latlab
+
+    shell = ShellComplete(latlab, {}, "latlab", "_LATLAB_COMPLETE")
+    return [one.value for one in shell.get_completions(list(arguments[:-1]), arguments[-1])]
+
+
+def test_values_are_completed() -> None:
+    assert completed("messaging", "run", "--transport", "ring") == ["ring"]
+    assert completed("messaging", "run", "--sweep", "message") == ["messages="]
+    assert completed("stubs", "emit", "--language", "p") == ["python"]
+    assert completed("stubs", "calibrate", "--kind", "sle")[0].startswith("sleep")
+    assert completed("bench", "ab", "--measures", "mean,t") == ["mean,typical", "mean,tail"]
+    assert completed("system", "check", "--cpus", "0")[:1] == ["0"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from latlab.cli.kit.offered import APPLICATIONS
 from latlab.cli.kit.options import ALL_USERS, Duration, listening
 from latlab.cli.queues.live import is_local, one_thread_for_algebra
 from latlab.cli.queues.observe import targets
@@ -25,7 +26,7 @@ def title(target: Sequence[str], known: Sequence[Application]) -> str:
 
 
 @click.command()
-@click.argument("target", nargs=-1, required=True)
+@click.argument("target", nargs=-1, required=True, shell_complete=APPLICATIONS)
 @listening(
     8765,
     token="Token that a browser must send [default: random].",

@@ -10,12 +10,16 @@ import click
 
 from latlab import words
 from latlab.cli.kit.lazy import SuggestingGroup
+from latlab.cli.kit.offered import offered
 from latlab.cli.kit.options import JSON
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
 
 # Whose `compare` understands which kind of recording.
 _COMPARED = {"diagnosis": "diagnose"} | {kind: kind for kind in ("jitter", "messaging", "bench", "queues")}
+_KINDS = sorted(
+    {*_COMPARED, "bench-ab", "bench-run", "bench-study", "queues-overhead", "requests", "stubs-study"}
+)
 
 
 @click.group(cls=SuggestingGroup)
@@ -25,7 +29,9 @@ def runs() -> None:
 
 @runs.command("list")
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("runs"))
-@click.option("--kind", help="Only recordings of this kind, as queues or jitter.")
+@click.option(
+    "--kind", shell_complete=offered(_KINDS), help="Only recordings of this kind, as queues or jitter."
+)
 @JSON
 def list_(folder: Path, kind: str | None, as_json: bool) -> None:
     """List the recordings below FOLDER [default: runs], the latest first."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from latlab.cli.kit.lazy import SuggestingGroup
-from latlab.cli.kit.options import JSON
+from latlab.cli.kit.options import JSON, RUNNING_CPUS
 from latlab.cli.kit.progress import say
 from latlab.errors import ExitCode, UsageError
 
@@ -41,14 +41,14 @@ def show(as_json: bool) -> int:
 
 
 @system.command()
-@click.option("--cpus", help="The cores that measure, as 0-3,7; the last one by default.")
+@click.option("--cpus", type=RUNNING_CPUS, help="The cores that measure, as 0-3,7; the last one by default.")
 @JSON
-def check(cpus: str | None, as_json: bool) -> int:
+def check(cpus: tuple[int, ...] | None, as_json: bool) -> int:
     """List the settings that add noise: value, cost, and the command that fixes each."""
     from latlab.reports.system_text import findings
     from latlab.system.settings import catalogue as settings
 
-    found = settings.check(cpus=_cpus(cpus) if cpus is not None else _default_cpus())
+    found = settings.check(cpus=_default_cpus() if cpus is None else list(cpus))
     document = {"schema": 1, "settings": [one.to_json() for one in found]}
     return _show(document if as_json else None, findings(found))
 
@@ -75,12 +75,17 @@ def clocks(as_json: bool) -> int:
     help="Kind of measurement to tune for.",
     default="bench",
 )
-@click.option("--cpus", help="The cores that measure, as 0-3,7.")
+@click.option("--cpus", type=RUNNING_CPUS, help="The cores that measure, as 0-3,7.")
 @click.option("--measure", is_flag=True, help="Keep only what is seen to help; takes a minute or more.")
 @JSON
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def tune(
-    really: bool, profile: str, cpus: str | None, measure: bool, as_json: bool, command: tuple[str, ...]
+    really: bool,
+    profile: str,
+    cpus: tuple[int, ...] | None,
+    measure: bool,
+    as_json: bool,
+    command: tuple[str, ...],
 ) -> int:
     """Make the machine fit for measuring; a dry run unless --apply is given.
 
@@ -93,7 +98,7 @@ def tune(
     from latlab.reports.system_text import changes
     from latlab.system.settings import tuning
 
-    chosen = _cpus(cpus)
+    chosen = list(cpus or ())
     if command and not really:
         raise UsageError("a dry run runs no command", remedy="add --apply")
     if measure and not really:
@@ -146,22 +151,6 @@ def _measured(*arguments: Any, **options: Any) -> list[Change]:
         say(f"latlab system tune: measuring with and without {group}")
 
     return apply_measured(*arguments, **options, told=told)
-
-
-def _cpus(text: str | None) -> list[int]:
-    from latlab.system.cpus import online_cpus, parse_cpu_list
-
-    if text is None:
-        return []
-    cpus, online = parse_cpu_list(text), online_cpus()
-    if not cpus:
-        raise UsageError("--cpus names no CPU", remedy="write for example 0-3,7")
-    if absent := sorted(set(cpus) - set(online)):
-        raise UsageError(
-            f"--cpus: this machine runs no CPU {', '.join(map(str, absent[:8]))}",
-            remedy=f"it runs {', '.join(map(str, online))}",
-        )
-    return cpus
 
 
 def _default_cpus() -> list[int]:

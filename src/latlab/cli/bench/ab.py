@@ -23,7 +23,7 @@ from latlab.cli.bench.options import (
     write_for_ci,
     write_reports,
 )
-from latlab.cli.kit.options import EFFECT, Seconds, together
+from latlab.cli.kit.options import EFFECT, Seconds, Words, together
 from latlab.cli.kit.progress import is_watched
 from latlab.errors import ExitCode, SkippedError, UsageError
 from latlab.reports.json import document as json_of
@@ -41,13 +41,6 @@ def exit_code(verdicts: Sequence[str]) -> int:
     return ExitCode.NOT_TRUSTWORTHY if undecided else ExitCode.OK
 
 
-def _measures(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    given = tuple(dict.fromkeys(value.split(",")))
-    if unknown := sorted(set(given) - {"typical", "mean", "tail"}):
-        raise UsageError(f"--measures: no measure '{unknown[0]}'", remedy="there are typical, mean and tail")
-    return given
-
-
 def judging(function: Any) -> Any:
     """What a verdict is over, and at what level."""
     options = together(
@@ -56,7 +49,7 @@ def judging(function: Any) -> Any:
         click.option(
             "--measures",
             default="typical,mean",
-            callback=_measures,
+            type=Words(("typical", "mean", "tail"), "measure"),
             help="Measures that must agree to be equivalent: typical, mean, tail. A change of any is found.",
         ),
     )

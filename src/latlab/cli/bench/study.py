@@ -10,31 +10,34 @@ from typing import Any
 import click
 
 from latlab.cli.bench.options import check_outputs, measuring, parameters_of, recorder_of, settings_of
-from latlab.errors import UsageError
+from latlab.cli.kit.options import Words
 from latlab.reports.json import document as json_of
+
+
+def _factors() -> tuple[str, ...]:
+    from latlab.bench import FACTORS
+
+    return FACTORS
 
 
 @click.command()
 @click.argument("fixture")
 @click.option("--blocks", type=click.IntRange(min=1), default=5, help="Number of runs of each combination.")
-@click.option("--factors", help="Factors to vary, separated by commas [default: all].")
+@click.option(
+    "--factors", type=Words(_factors, "factor"), help="Factors to vary, separated by commas [default: all]."
+)
 @measuring
 @click.option(
     "--html", type=click.Path(path_type=Path, dir_okay=False), help="Write table and boxplots as a page."
 )
-def study(fixture: str, blocks: int, factors: str | None, **options: Any) -> None:
+def study(fixture: str, blocks: int, factors: tuple[str, ...] | None, **options: Any) -> None:
     """Find the conditions of least scatter: scheduling, governor, real-time limit, fair server, load,
     input."""
     from latlab import bench
     from latlab.reports.bench import text as bench_text
     from latlab.system.environment import capture
 
-    varied = tuple(factors.split(",")) if factors else bench.FACTORS
-    unknown = set(varied) - set(bench.FACTORS)
-    if unknown:
-        raise UsageError(
-            f"no factor {', '.join(sorted(unknown))}", remedy=f"there are {', '.join(bench.FACTORS)}"
-        )
+    varied = factors or bench.FACTORS
     target = bench.settle(bench.parse(fixture, parameters_of(options)), timeout_s=options["timeout"])
     check_outputs(options)
     settings = dataclasses.replace(

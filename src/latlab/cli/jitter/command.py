@@ -14,7 +14,7 @@ import click
 
 from latlab.cli.jitter.files import compare, merge, periods, study
 from latlab.cli.kit.lazy import SuggestingGroup
-from latlab.cli.kit.options import JSON, Duration, Seconds, renamed
+from latlab.cli.kit.options import CPUS, JSON, Duration, Seconds, renamed
 from latlab.cli.kit.progress import say
 from latlab.errors import ExitCode, LatlabError, UnavailableError, UsageError
 
@@ -32,7 +32,7 @@ _MOST = {"outbuf": 10_000_000, "bins": 100_000, "width": 10_000}  # beyond, memo
 @click.group(
     cls=SuggestingGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
 )
-@click.option("--cpus", help="Cores to measure on, as 0-3,7; all allowed ones by default.")
+@click.option("--cpus", type=CPUS, help="Cores to measure on, as 0-3,7; all allowed ones by default.")
 @click.option("-r", "--seconds", "--runtime", type=Seconds(), default=1.0, help="Seconds to run.")
 @click.option(
     "-b", "--bins", type=click.IntRange(min=2), default=20, help="Bins of the histogram: an even number."
@@ -90,15 +90,12 @@ for _command in (compare, merge, periods, study):
 
 def _run(ctx: click.Context, options: dict[str, Any]) -> int:
     from latlab.jitter import allowed_cpus, bin_bounds, core_to_core
-    from latlab.system.cpus import parse_cpu_list
 
     if options["classic"]:
         for key, value in _CLASSIC.items():
             if ctx.get_parameter_source(key) is click.core.ParameterSource.DEFAULT:
                 options[key] = value
-    cpus = parse_cpu_list(options["cpus"]) if options["cpus"] is not None else allowed_cpus()
-    if options["cpus"] is not None and not cpus:
-        raise UsageError("--cpus names no CPU", remedy="write for example 0-3,7")
+    cpus = allowed_cpus() if options["cpus"] is None else list(options["cpus"])
     if options["classic"] and options["cpus"] is None:
         cpus = cpus[-1:]
     if options["core_to_core"]:

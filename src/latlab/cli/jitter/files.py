@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from latlab.cli.kit.files import writing
-from latlab.cli.kit.options import JSON, Seconds
+from latlab.cli.kit.options import CPUS, JSON, Seconds
 from latlab.cli.kit.progress import teller
 from latlab.errors import ExitCode, UsageError
 from latlab.words import duration
@@ -125,21 +125,22 @@ def merge(runs: tuple[str, ...], output: str | None, as_json: bool) -> int:
 
 
 @click.command()
-@click.option("--cpus", help="Cores, as 0-3,7; all allowed ones by default.")
+@click.option("--cpus", type=CPUS, help="Cores, as 0-3,7; all allowed ones by default.")
 @click.option("-r", "--seconds", type=Seconds(), default=0.5, help="Duration of a run.")
 @click.option("--rounds", type=click.IntRange(1), default=3, help="Number of runs of each condition.")
 @click.option("--seed", type=int, default=1, help="Seed of the order.")
 @click.option("--html", type=click.Path(), help="Write a page with the plots.")
 @JSON
-def study(cpus: str | None, seconds: float, rounds: int, seed: int, html: str | None, as_json: bool) -> int:
+def study(
+    cpus: tuple[int, ...] | None, seconds: float, rounds: int, seed: int, html: str | None, as_json: bool
+) -> int:
     """Repeat a measurement under many conditions, in random order."""
     from latlab.jitter import allowed_cpus, run_study
     from latlab.reports.jitter.text import study_table
-    from latlab.system.cpus import parse_cpu_list
 
     if not seconds > 0:
         raise UsageError(f"a run of {seconds:g} s measures nothing", remedy="give -r more than 0")
-    chosen = parse_cpu_list(cpus) if cpus is not None else allowed_cpus()
+    chosen = allowed_cpus() if cpus is None else list(cpus)
     found = run_study(
         chosen,
         seconds,

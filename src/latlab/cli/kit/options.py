@@ -1,20 +1,24 @@
 """The kit of options: what means the same is declared once, reads the same, and is checked the same.
 
-Types: `Duration` (ns), `Seconds`, `Share`, `Count`, `CpuList`. Options: `JSON`, `JSON_ASIDE`, `output`,
-`ALL_USERS`.
+Types: `Duration` (ns), `Seconds`, `Share`, `Count`, `CpuList`, `Words`. Options: `JSON`, `JSON_ASIDE`,
+`output`, `ALL_USERS`.
 How quantities are written and read back is `latlab.words`' business.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from latlab import words
+from latlab.cli.kit.offered import offered
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 __all__ = [
     "ABOVE_ZERO",
@@ -24,11 +28,13 @@ __all__ = [
     "EFFECT",
     "JSON",
     "JSON_ASIDE",
+    "RUNNING_CPUS",
     "Count",
     "CpuList",
     "Duration",
     "Seconds",
     "Share",
+    "Words",
     "json_option",
     "listening",
     "output",
@@ -234,9 +240,16 @@ class Count(click.ParamType[int]):
 
 
 class CpuList(click.ParamType[tuple[int, ...]]):
-    """CPUs as the kernel writes them: 0-3,7 or 0-6:2."""
+    """CPUs as the kernel writes them: 0-3,7 or 0-6:2.
+
+    Args:
+        running: one that this machine doesn't run is refused here, and not by who measures on it.
+    """
 
     name = "cpus"
+
+    def __init__(self, *, running: bool = False) -> None:
+        self._running = running
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -245,14 +258,73 @@ class CpuList(click.ParamType[tuple[int, ...]]):
         if isinstance(value, tuple):
             return value
         from latlab.errors import UsageError
-        from latlab.system.cpus import parse_cpu_list
+        from latlab.system.cpus import online_cpus, parse_cpu_list
 
         try:
-            return tuple(parse_cpu_list(str(value)))
+            cpus, online = tuple(parse_cpu_list(str(value))), online_cpus()
         except UsageError as error:
             self.fail(str(error), param, ctx)
+        if not cpus:
+            self.fail("it names no CPU; write for example 0-3,7", param, ctx)
+        if self._running and (absent := sorted(set(cpus) - set(online))):
+            missing, there = (", ".join(map(str, some)) for some in (absent[:8], online))
+            self.fail(f"this machine runs no CPU {missing}; it runs {there}", param, ctx)
+        return cpus
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Every CPU, and all of them."""
+        from click.shell_completion import CompletionItem
+
+        from latlab.system.cpus import online_cpus
+
+        before, comma, last = incomplete.rpartition(",")
+        online = online_cpus()
+        names = [*map(str, online), *([f"{online[0]}-{online[-1]}"] if len(online) > 1 else [])]
+        return [CompletionItem(f"{before}{comma}{name}") for name in names if name.startswith(last)]
+
+
+class Words(click.ParamType[tuple[str, ...]]):
+    """Some of these words, with commas between them: typical,mean.
+
+    Args:
+        known: which there are, or what finds them, where that takes an import.
+        what: what one of them is called.
+    """
+
+    name = "words"
+
+    def __init__(self, known: Sequence[str] | Callable[[], Sequence[str]], what: str) -> None:
+        self._known, self._what = known, what
+
+    def _words(self) -> Sequence[str]:
+        return self._known() if callable(self._known) else self._known
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """The words, each once, as they came."""
+        if isinstance(value, tuple):
+            return value
+        given = tuple(dict.fromkeys(one.strip() for one in str(value).split(",") if one.strip()))
+        if unknown := [one for one in given if one not in self._words()]:
+            known = ", ".join(self._words())
+            near = words.nearest(unknown[0], self._words())
+            self.fail(f"no {self._what} {unknown[0]}; {near or f'there are {known}'}", param, ctx)
+        if not given:
+            self.fail(f"it names no {self._what}; there are {', '.join(self._words())}", param, ctx)
+        return given
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The words that aren't given yet."""
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(one) for one in offered(self._words, listed=True)(ctx, param, incomplete)]
 
 
 DURATION_NS = Duration()
 EFFECT = Share(most=10.0, zero=True)
-CPUS = CpuList()
+CPUS, RUNNING_CPUS = CpuList(), CpuList(running=True)

@@ -7,12 +7,21 @@ from typing import Any
 
 import click
 
+from latlab.cli.kit.offered import TRANSPORTS, offered
 from latlab.cli.kit.options import Seconds
 from latlab.errors import UsageError
 from latlab.model.messaging.options import OPTIONS, Option, number_of, settings_of, swept
 from latlab.model.messaging.results import Settings
 
 __all__ = ["axis_of", "number_of", "run_options", "settings_from"]
+
+
+_OFFERED = {
+    "transport": TRANSPORTS,
+    "counters": offered(["interrupts", "net-bytes:", "file:"]),
+    "faults": offered(["drop=", "repeat=", "swap=", "damage="]),
+}
+_FILES = {"load_file", "tls_ca", "tls_cert", "tls_key"}
 
 
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,6 +43,10 @@ def _click(option: Option) -> Callable[[Callable[..., Any]], Callable[..., Any]]
         more.update(default=option.default, show_default="[default" not in option.help)
     if option.choices:
         more["type"] = click.Choice(option.choices)
+    if option.setting in _OFFERED:
+        more["shell_complete"] = _OFFERED[option.setting]
+    if option.setting in _FILES:
+        more["type"] = click.Path()
     if option.setting in ("timeout_s", "duration_s"):
         more["type"] = Seconds()
     return click.option(*names, **more)

@@ -11,11 +11,13 @@ from typing import Any
 import click
 
 from latlab.cli.kit.lazy import SuggestingGroup
+from latlab.cli.kit.offered import TRANSPORTS, offered
 from latlab.cli.kit.options import JSON
 from latlab.cli.kit.progress import is_watched, say
 from latlab.cli.messaging._options import axis_of, run_options, settings_from
 from latlab.cli.messaging.commands import COMMANDS
 from latlab.errors import ExitCode, UsageError
+from latlab.model.messaging.options import SWEPT
 from latlab.model.messaging.results import INTERRUPTED, Result, Settings
 from latlab.reports.json import dumps
 
@@ -28,7 +30,11 @@ def messaging() -> None:
 @messaging.command()
 @run_options
 @click.option(
-    "--sweep", "axes", multiple=True, help="Run for each of several values: size=1,100,1k; two cross."
+    "--sweep",
+    "axes",
+    multiple=True,
+    shell_complete=offered([f"{name}=" for name in SWEPT]),
+    help="Run for each of several values: size=1,100,1k; two cross.",
 )
 @JSON
 @click.option("-o", "--output", type=click.Path(), help="Keep the recording in this folder.")
@@ -190,7 +196,7 @@ for command in COMMANDS:
 
 
 @messaging.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=TRANSPORTS)
 @JSON
 def transports(as_json: bool, name: str | None) -> int:
     """List the transports, what each one promises, and what a missing one needs.

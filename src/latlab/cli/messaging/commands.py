@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from latlab.cli.kit.options import ABOVE_ZERO, JSON, Seconds, Share, renamed
+from latlab.cli.kit.options import ABOVE_ZERO, JSON, Seconds, Share, Words, renamed
 from latlab.cli.kit.progress import say
 from latlab.cli.messaging._options import number_of, run_options, settings_from
 from latlab.cli.messaging.ab import ab_command, report_command
@@ -181,12 +181,19 @@ def compare_command(before: str, after: str, effect: float, as_json: bool) -> in
 @click.command("export")
 @click.argument("recordings", type=click.Path(), nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Path(), required=True, help="The folder to write to.")
-@click.option("--format", "formats", default=",".join(FORMATS), help="Formats to write.")
+@click.option(
+    "--format", "wanted", type=Words(FORMATS, "format"), default=",".join(FORMATS), help="Formats to write."
+)
 @click.option("--bins", type=click.IntRange(min=1), help="Bins of the histogram. [default: automatic]")
 @click.option("--overlap", type=click.FloatRange(0, 0.99), default=0.0, help="Overlap of the bins.")
 @JSON
 def export_command(
-    recordings: tuple[str, ...], output: str, formats: str, bins: int | None, overlap: float, as_json: bool
+    recordings: tuple[str, ...],
+    output: str,
+    wanted: tuple[str, ...],
+    bins: int | None,
+    overlap: float,
+    as_json: bool,
 ) -> int:
     """Write a recording as gnuplot data and script, CSV, .hlog, JSON and HTML.
 
@@ -196,10 +203,6 @@ def export_command(
     from latlab.messaging import analyse, load_run
     from latlab.reports.messaging.export import size_point, write
 
-    wanted = [name.strip() for name in formats.split(",") if name.strip()]
-    for name in wanted:
-        if name not in FORMATS:
-            raise UsageError(f"unknown format '{name}'", remedy=f"choose among {', '.join(FORMATS)}")
     recording = recordings[0]
     measurement = load_run(recording)
     result = analyse(measurement)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from latlab.cli.kit.offered import APPLICATIONS
 from latlab.cli.kit.options import ALL_USERS, DURATION_NS, listening
 from latlab.cli.kit.progress import say
 from latlab.cli.queues._exclude import EXCLUDE
@@ -38,7 +39,7 @@ def one_thread_for_algebra() -> None:
 
 
 @click.command("top")
-@click.argument("target", nargs=-1, required=True)
+@click.argument("target", nargs=-1, required=True, shell_complete=APPLICATIONS)
 @click.option("--period", type=DURATION_NS, default="1s", help="Time between two updates.")
 @EXCLUDE
 @ALL_USERS
@@ -58,7 +59,7 @@ def top_(target: tuple[str, ...], period: int, exclude: tuple[str, ...]) -> None
 
 
 @click.command("watch")
-@click.argument("target", nargs=-1, required=True)
+@click.argument("target", nargs=-1, required=True, shell_complete=APPLICATIONS)
 @click.option("--period", type=DURATION_NS, default="1s", help="Time between two reports.")
 @click.option("--count", type=click.IntRange(min=1), help="End after this number of reports.")
 @EXCLUDE
@@ -102,7 +103,7 @@ def _say(snapshot: Snapshot, as_json: bool) -> None:
 
 
 @click.command("serve")
-@click.argument("target", nargs=-1, required=True)
+@click.argument("target", nargs=-1, required=True, shell_complete=APPLICATIONS)
 @listening(
     9464,
     token="Token that a scrape must send [default: random].",

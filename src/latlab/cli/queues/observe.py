@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import threading
@@ -14,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from latlab.cli.kit.options import ALL_USERS, DURATION_NS, JSON, Seconds, Share, renamed
+from latlab.cli.kit.offered import APPLICATIONS
+from latlab.cli.kit.options import ALL_USERS, DURATION_NS, JSON, RUNNING_CPUS, Seconds, Share, renamed
 from latlab.cli.kit.progress import clock, say
 from latlab.cli.queues._flight import fly
 from latlab.errors import ExitCode, InputError, UsageError
@@ -58,7 +58,7 @@ def list_(as_json: bool, remove_dead: bool) -> None:
 
 
 @click.command("record")
-@click.argument("target", nargs=-1, required=True)
+@click.argument("target", nargs=-1, required=True, shell_complete=APPLICATIONS)
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="The recording's folder."
 )
@@ -88,7 +88,7 @@ def list_(as_json: bool, remove_dead: bool) -> None:
     type=Share(),
     help="Largest share of one CPU for the sampler; beyond it queues are sampled less often.",
 )
-@click.option("--cpus", "cpu", type=click.IntRange(min=0), help="Pin the sampler to this CPU.")
+@click.option("--cpus", type=RUNNING_CPUS, help="Pin the sampler, which is one thread, to this CPU.")
 @click.option(
     "--queue", "addressed", multiple=True, metavar="'NAME in=PLACE out=PLACE …'",
     help="A queue of a program that publishes nothing, by the address of its indices; repeatable. PLACE is "
@@ -111,7 +111,7 @@ def record_(
     scheduler: bool,
     trace_paths: tuple[Path, ...],
     budget: float | None,
-    cpu: int | None,
+    cpus: tuple[int, ...] | None,
     addressed: tuple[str, ...],
     priority: int | None,
     as_json: bool,
@@ -129,8 +129,9 @@ def record_(
     def end(_number: int, _frame: FrameType | None) -> None:
         stop.set()
 
-    if cpu is not None and not Path(f"/sys/devices/system/cpu/cpu{cpu}").exists():
-        raise UsageError(f"there is no CPU {cpu}", remedy=f"the last is {(os.cpu_count() or 1) - 1}")
+    if len(cpus or ()) > 1:
+        raise UsageError("--cpus: the sampler is one thread", remedy="name one CPU")
+    cpu = cpus[0] if cpus else None
     names = targets(target)
     parameters = {"targets": names, "period_ns": period, "budget": budget, "cpu": cpu, "priority": priority}
     readers = []

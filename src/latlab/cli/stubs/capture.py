@@ -93,7 +93,9 @@ def capture(
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--language", required=True, help="Language: c++ or python.")
+@click.option(
+    "--language", type=click.Choice(["c++", "python"]), required=True, help="Language of the source."
+)
 @output("File to write [default: stdout].")
 @JSON
 def emit(folder: Path, language: str, output: Path | None, as_json: bool) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from latlab.cli.kit.offered import offered
 from latlab.cli.kit.options import ABOVE_ZERO, CPUS, JSON, JSON_ASIDE, Seconds, renamed
 from latlab.cli.kit.progress import say
 from latlab.errors import ExitCode, UsageError
@@ -13,9 +14,21 @@ from latlab.reports.json import document, dumps
 from latlab.words import duration
 
 
+def _kinds() -> tuple[str, ...]:
+    from latlab.stubs.loads.calibrate import KINDS
+
+    return KINDS
+
+
 @click.command()
 @JSON
-@click.option("--kind", "kinds", multiple=True, help="Only this kind of stub (repeatable).")
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    shell_complete=offered(_kinds),
+    help="Only this kind of stub (repeatable).",
+)
 @click.option(
     "--time",
     "times_us",

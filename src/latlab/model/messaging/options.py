@@ -46,8 +46,10 @@ def bits_of(text: str) -> float:
 
 
 def cpus_of(text: str) -> tuple[int, int, int]:
-    """Cores of sender, broker and receiver: 0,1,2, or 0+1+1 on an axis; - for any."""
+    """Cores of sender, broker and receiver: 0,1,2 or 0-2, or 0+1+1 on an axis; - for any."""
     parts = re.split(r"[,+]", text)
+    if len(parts) == 1 and (ends := re.fullmatch(r"\s*(\d+)-(\d+)\s*", text)):  # as every other --cpus
+        parts = [str(cpu) for cpu in range(int(ends[1]), min(int(ends[2]), int(ends[1]) + 3) + 1)]
     try:
         found = [-1 if part.strip() == "-" else int(part) for part in parts]
     except ValueError:
@@ -235,7 +237,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("window", "window", _whole, "Window M of the overheads.", "100", swept=True, short="-M"),
     Option("sample-every", "sample_every", _whole, "Read CPU clocks every k messages.", "1000", swept=True),
     Option("wait", "wait", _one_of(*_WAITS), "How a thread waits.", "auto", _WAITS, swept=True),
-    Option("cpus", "cpus", cpus_of, "Cores of sender, broker and receiver: 0,1,2; - for any.", swept=True),
+    Option("cpus", "cpus", cpus_of, "Cores of sender, broker and receiver: 0,1,2 or 0-2; - for any.",
+           swept=True),
     Option("seed", "seed", _whole, "Seed of the Poisson arrivals.", "1", swept=True),
     Option("stall", "stalls", _stall, "The broker stands still: MESSAGE:TIME, such as 5000:300ms.",
            multiple=True),
