@@ -132,6 +132,15 @@ TEST("a call that was kept becomes the row that perf's tracepoint would have giv
   CHECK_EQUAL(0U, kept.take().counts[0]);
 }
 
+TEST("a descriptor is told once, and again once it was told: it may be another file's by then") {
+  BpfKept kept = kept_transfers();
+  for (const std::size_t told : {2U, 2U, 0U}) {
+    for (int times = 0; times < 3 && told != 0; ++times)
+      kept.keep(0, Transfer(100, 0xA0, "hello").get(), bpf::Typed::kTransfer);
+    CHECK_EQUAL(told, kept.notes().descriptors.size());
+  }
+}
+
 TEST("a call that says more bytes than its record has is lost, and said so") {
   BpfKept kept = kept_transfers();
   Transfer spoiled(100, 0xA0, "hello");

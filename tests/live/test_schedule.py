@@ -82,10 +82,9 @@ def planted(captures: list[Schedule]) -> Schedule:
 def test_a_planted_wait_is_seen_with_its_kind_and_length(
     captures: list[Schedule], thread: str, wait: str
 ) -> None:
-    # Of some 70 such waits the call of one isn't seen: that one is of an unknown kind, and never of another.
     found = [blocked_seconds(one, thread) for one in captures]
-    kinds = [max(one, key=lambda kind: one[kind]) for one in found]
-    assert set(kinds) <= {wait, "UNKNOWN"}
+    assert {max(one, key=lambda kind: one[kind]) for one in found} == {wait}
+    # Beside others a thread may come late to its wait, which ends at the same time.
     assert sum(0.2 < one.get(wait, 0.0) < 0.6 for one in found) >= 2
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 from latlab.model.evidence.said import kind_of
 from latlab.model.evidence.threads import ScheduleNote
 from latlab.model.schedule import Source, State, Wait
+from latlab.schedule import tree
 from latlab.schedule.capture import gone
 from latlab.schedule.derive import Facts, derive
-from latlab.schedule.syscalls import waits_of
+from latlab.schedule.syscalls import BY_DESCRIPTOR, waits_of
 from latlab.schedule.tree import Member
 from latlab.system.kernel.samples import Events, EventTable, Forgotten
 
@@ -247,6 +249,63 @@ def test_calls_of_a_32_bit_program_are_not_read_as_those_of_a_64_bit_one(
     rows = found.intervals[found.intervals["state"] == State.BLOCKED]
     assert (rows["wait"].tolist(), rows["object"].tolist()) == ([wait], [-1])
     assert [kind_of(note) for note in found.losses.notes] == [ScheduleNote.NARROW]
+
+
+# Of descriptor 3: a file at 10 to 20, then a pipe at 60, as at 90; a socket at 120.
+_CHANGED = ((10, 20, "/etc/hosts"), (60, 90, "pipe:[5]"), (120, 120, "socket:[6]"))
+
+
+@pytest.mark.parametrize(
+    ("began", "ended", "wait", "thing"),
+    [
+        (1, 5, Wait.DISK, "/etc/hosts"),  # before anybody looked
+        (12, 15, Wait.DISK, "/etc/hosts"),  # between two looks that agree
+        (30, 40, Wait.UNKNOWN, None),  # between two that don't: it may be either
+        (30, 70, Wait.PIPE, "pipe:[5]"),  # a look while it waited
+        (62, 64, Wait.PIPE, "pipe:[5]"),
+        (100, 110, Wait.UNKNOWN, None),
+        (130, 140, Wait.SOCKET, "socket:[6]"),  # after the last look
+    ],
+)
+def test_a_descriptor_that_was_opened_anew_is_what_it_was_during_each_wait(
+    began: int, ended: int, wait: Wait, thing: str | None
+) -> None:
+    seen = events([(0, 1, 0, 1, OURS), (began, 1, OURS, 1, OTHER), (ended, 1, OTHER, 0, OURS)], [])
+    switches = seen["sched:sched_switch"]
+    read = next(number for number, one in waits_of(platform.machine()).items() if one == BY_DESCRIPTOR)
+    calls = {"call": np.full(3, read), "argument": np.full(3, 3)}
+    table = EventTable(switches.name, {**switches.columns, **calls})
+    facts = Facts(
+        {OURS: Member(OURS, OURS, "ours")}, {}, {(OURS, 3): "socket:[6]"}, {}, changed={(OURS, 3): _CHANGED}
+    )
+    found = derive(replace(seen, tables={**seen.tables, switches.name: table}), facts, 0, 300, "bpf")
+    rows = found.intervals[found.intervals["begin"] == began]
+    assert [Wait(kind) for kind in rows["wait"]] == [wait]
+    assert [found.objects.get(int(one)) for one in rows["object"]] == [thing]
+
+
+def test_a_descriptor_is_told_each_time_that_it_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its looks are 20 ms apart at first; that one was closed meanwhile doesn't end what it was."""
+    now = [0]
+    links: dict[tuple[int, int], str] = {}
+    monkeypatch.setattr("latlab.schedule.tree.time.monotonic_ns", lambda: now[0])
+    monkeypatch.setattr(tree, "described", lambda pid, descriptor: links.get((pid, descriptor), ""))
+    seen, told = tree.Descriptors(), []
+    for at, link in (
+        (5, ""),
+        (10, "pipe:[1]"),
+        (15, "pipe:[2]"),
+        (40, "pipe:[1]"),
+        (90, ""),
+        (150, "pipe:[3]"),
+    ):
+        now[0], links[7, 3] = at * 1_000_000, link
+        told.append(seen.look(7, 3))
+    assert told == ["", "pipe:[1]", "", "", "", "pipe:[3]"]
+    assert seen.changed() == {
+        (7, 3): ((10_000_000, 40_000_000, "pipe:[1]"), (150_000_000, 150_000_000, "pipe:[3]"))
+    }
+    assert seen.latest == {(7, 3): "pipe:[3]"}
 
 
 @pytest.mark.parametrize(

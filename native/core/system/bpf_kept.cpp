@@ -10,8 +10,6 @@
 namespace latlab::system {
 namespace {
 
-// How long a descriptor that was told isn't told again: its number may be another one's by then.
-constexpr std::uint64_t kAgainNs = 200'000'000;
 constexpr std::int64_t kMostDescriptor = 1LL << 20U;
 constexpr std::size_t kStateAt = 3;  // of a switch's places
 
@@ -110,14 +108,14 @@ void BpfKept::note(const BpfEvent& event, const bpf::Slot& slot, bpf::Typed what
   if (what == bpf::Typed::kSwitch) {
     const auto& registers = reinterpret_cast<const bpf::SwitchSlot&>(slot).registers;
     if (event.registers && (slot.number & 0xFF) != 0 && is_watched(registers[kBpfCall]))
-      note_descriptor(pid, registers[kBpfFirst], slot.time_ns);
+      note_descriptor(pid, registers[kBpfFirst]);
   } else if (what == bpf::Typed::kFork && event.adopts_at > 0) {
     const auto& fork = reinterpret_cast<const bpf::CallSlot&>(slot);
     notes_.children.insert(notes_.children.end(), {pid, static_cast<std::int32_t>(fork.subject)});
   } else if (what == bpf::Typed::kTransfer) {
     const auto& call = reinterpret_cast<const bpf::CallSlot&>(slot);
     count(event, call.subject);
-    if (event.registers) note_descriptor(pid, call.first, slot.time_ns);
+    if (event.registers) note_descriptor(pid, call.first);
   }
 }
 
@@ -152,16 +150,11 @@ void BpfKept::note(const BpfEvent& event, const BpfSamples& samples) {
       ((value_at<std::int64_t>(samples, event.places[kStateAt]) & 0xFF) == 0 ||
        !is_watched(registers[kBpfCall])))
     return;
-  note_descriptor(samples.pid.back(), registers[kBpfFirst], samples.time_ns.back());
+  note_descriptor(samples.pid.back(), registers[kBpfFirst]);
 }
 
-void BpfKept::note_descriptor(std::int32_t pid, std::int64_t descriptor, std::uint64_t time_ns) {
+void BpfKept::note_descriptor(std::int32_t pid, std::int64_t descriptor) {
   if (descriptor < 0 || descriptor >= kMostDescriptor) return;
-  if (time_ns - noted_since_ns_ > kAgainNs) {
-    noted_since_ns_ = time_ns;
-    noted_.clear();
-    last_noted_ = 0;
-  }
   const std::uint64_t key = (static_cast<std::uint64_t>(static_cast<std::uint32_t>(pid)) << 32U) |
                             static_cast<std::uint64_t>(descriptor);
   if (key == last_noted_) return;
@@ -209,6 +202,9 @@ std::vector<std::uint64_t> BpfKept::waiting() const {
 }
 
 BpfNotes BpfKept::notes() {
+  // From here on each is news again: a descriptor that is closed and opened anew is another thing.
+  noted_.clear();
+  last_noted_ = 0;
   return std::exchange(notes_, {});
 }
 

@@ -50,7 +50,7 @@ class BpfKept {
   void note(const BpfEvent& event, const BpfSamples& samples);
   void note(const BpfEvent& event, const bpf::Slot& slot, bpf::Typed what);
   void count(const BpfEvent& event, std::uint64_t key);
-  void note_descriptor(std::int32_t pid, std::int64_t descriptor, std::uint64_t time_ns);
+  void note_descriptor(std::int32_t pid, std::int64_t descriptor);
   bool is_watched(std::int64_t call) const;
   void clear();
 
@@ -63,7 +63,7 @@ class BpfKept {
   std::vector<bool> watched_;  // by the call's number
   BpfNotes notes_;
   std::unordered_set<std::uint64_t> noted_;
-  std::uint64_t noted_since_ns_ = 0, last_noted_ = 0;
+  std::uint64_t last_noted_ = 0;
   std::vector<std::unordered_map<std::uint64_t, std::uint32_t>> counts_;  // by event
 };
 

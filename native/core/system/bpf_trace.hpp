@@ -64,8 +64,8 @@ struct BpfRequest {
   std::vector<std::int32_t> watched_calls;
 };
 
-// What came since the last time: process and descriptor of each call, in turn, where its event has registers;
-// parent and child of each fork.
+// What came since the last time: process and descriptor of each call, in turn, where its event has registers,
+// each pair once; parent and child of each fork.
 struct BpfNotes {
   std::vector<std::int32_t> descriptors, children;
 };

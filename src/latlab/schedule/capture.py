@@ -215,14 +215,14 @@ def _transfers(collector: Collector, events: Events) -> Transfers:
     )
     if collector.with_pipes:
         tables = {name: events[name].columns for name in PIPES}
-        piped = pipe_transfers(tables, collector.descriptors, collector.pids, PAYLOAD_BYTES)
+        piped = pipe_transfers(tables, collector.descriptors.latest, collector.pids, PAYLOAD_BYTES)
         sent, received, ready = (
             joined(one, other) for one, other in zip((sent, received, ready), piped, strict=True)
         )
     lives = collector.sampled(events[LIVES], "skaddr") if LIVES in events else {}
     return Transfers(
-        sent, received, ready, dict(collector.descriptors), dict(collector.ends), collector.pids, events.lost,
-        collector.sampled_share, lives, _faults(events),
+        sent, received, ready, dict(collector.descriptors.latest), dict(collector.ends), collector.pids,
+        events.lost, collector.sampled_share, lives, _faults(events),
     )  # fmt: skip
 
 
@@ -349,8 +349,8 @@ def _schedule(
                     members.setdefault(one.tid, one)
                     commands[pid] = commands[pid] or (one.name,)
     facts = Facts(
-        members, commands, dict(collector.descriptors), sockets, peers, observers,
-        collector.programs(commands),
+        members, commands, dict(collector.descriptors.latest), sockets, peers, observers,
+        collector.programs(commands), collector.descriptors.changed(),
     )  # fmt: skip
     # Requests are looked for in all of the time; by the threads alone the last of it tells enough.
     served = any(len(events[name]) for name in SOCKETS[:2] if name in events)

@@ -20,10 +20,10 @@ from latlab.schedule.pipes import MOVED, PIPES, peers_of, pipes_of
 from latlab.schedule.sockets import socket_ends
 from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, WAITS
 from latlab.schedule.tree import (
+    Descriptors,
     Member,
     among_all,
     command_of,
-    described,
     descriptors_of,
     narrow,
     threads_of,
@@ -70,7 +70,6 @@ _ENDS_S = 0.5
 _QUOTAS_S = 0.1
 _MOST_QUOTAS = 50  # processes whose groups are looked at each time
 _LATEST = 2_000_000  # samples that are kept once twice as many came; of a server all: each may be a request
-_AGAIN_S = 1.0  # a descriptor may be closed, and its number used again
 
 
 def tracepoints() -> tuple[str, ...]:
@@ -102,7 +101,7 @@ class Collector:
     Attributes:
         method: the one that is used, and whether it takes perf's tracepoints, which cost the program more.
         members: threads that were there at the beginning, by tid.
-        descriptors: (process, descriptor) -> what it was when it was waited for.
+        descriptors: what those were that were waited for.
         commands: process -> its command line.
         ends: inode of a socket -> its own address, and whether somebody listens there.
         sampled_share: of the sockets, those that are observed; chance decides which.
@@ -165,14 +164,13 @@ class Collector:
             self._tracer = Tracer(names, ring_bytes=4 << 20)
             self.method = "perf"
         self.members: dict[int, Member] = {}
-        self.descriptors: dict[tuple[int, int], str] = {}
+        self.descriptors = Descriptors()
         self.commands: dict[int, tuple[str, ...]] = {}
         self.narrow: set[int] = set()
         self.ends: dict[int, tuple[str, bool]] = {}
         self.quotas = QuotaWatch()
         self.sampled_share = 1.0
         self._below = 1 << 32
-        self._seen_at: dict[tuple[int, int], float] = {}
         self._new_sockets = False
         self._peers: frozenset[int] = frozenset()
         self._pids: set[int] = set()
@@ -223,15 +221,7 @@ class Collector:
         return self._tracer.events()
 
     def _look(self, pid: int, descriptor: int) -> None:
-        now = time.monotonic()
-        key = (pid, descriptor)
-        if now - self._seen_at.get(key, -_AGAIN_S) < _AGAIN_S and self.descriptors.get(key):
-            return
-        found = described(pid, descriptor)
-        if found:
-            self._new_sockets |= found.startswith("socket:") and found != self.descriptors.get(key)
-            self.descriptors[key] = found
-            self._seen_at[key] = now
+        self._new_sockets |= self.descriptors.look(pid, descriptor).startswith("socket:")
 
     def _resolve(self) -> None:
         """While the program runs: its new processes, and what the descriptors are that it waits for."""

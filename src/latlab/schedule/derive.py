@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from latlab.model.schedule import SEVERAL, Losses, Schedule, ScheduledThread, So
 from latlab.schedule.context import interrupted_turns, sources_of
 from latlab.schedule.moves import came_unseen, moves_of, waited_at, waits_for
 from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, TIMED, UNREAD, WAITS, of_32_bit
-from latlab.schedule.tree import Member
+from latlab.schedule.tree import Member, Stretch
 from latlab.system.kernel.samples import Events, name_of
 
 __all__ = ["LATEST", "Facts", "derive", "kin_of"]
@@ -45,11 +45,12 @@ class Facts:
     Attributes:
         members: threads that were there at the beginning, by tid.
         commands: process -> its command line.
-        descriptors: (process, descriptor) -> what it was.
+        descriptors: (process, descriptor) -> what it was last.
         sockets: inode -> what the socket is.
         peers: processes of other programs that are followed, too.
         observers: processes of ours that observe: they are nobody's neighbour.
         narrow: processes that run 32-bit programs, whose system calls have other numbers and registers.
+        changed: of the descriptors that were several things one after the other: when, and what.
     """
 
     members: Mapping[int, Member]
@@ -59,6 +60,13 @@ class Facts:
     peers: frozenset[int] = frozenset()
     observers: frozenset[int] = frozenset()
     narrow: frozenset[int] = frozenset()
+    changed: Mapping[tuple[int, int], tuple[Stretch, ...]] = field(default_factory=dict)
+
+    def links(self) -> Iterable[str]:
+        """What all the descriptors ever were."""
+        yield from self.descriptors.values()
+        for stretches in self.changed.values():
+            yield from (link for _, _, link in stretches)
 
 
 def kin_of(events: Events, members: Mapping[int, Member]) -> dict[int, tuple[int, int, int]]:
@@ -360,7 +368,7 @@ def _before_the_first(
 def _objects(facts: Facts) -> tuple[dict[int, str], dict[str, int]]:
     """Objects by their number, and the number of each name."""
     numbers: dict[str, int] = {}
-    for name in facts.descriptors.values():
+    for name in facts.links():
         numbers.setdefault(_name_of(name, facts.sockets), len(numbers))
     return {number: name for name, number in numbers.items()}, numbers
 
@@ -427,17 +435,18 @@ def _say_waits(
         argument[strange] = -1
     wait = np.full(len(blocked), int(Wait.UNKNOWN), np.int64)
     thing = np.full(len(blocked), -1, np.int64)
+    times = intervals[["begin", "end"]][blocked]
     for number in np.unique(call).tolist():
         rows = np.flatnonzero(call == number)
         kind = WAITS.get(number)
         if kind in (Wait.FUTEX, Wait.SEMAPHORE):
             wait[rows], thing[rows] = kind, argument[rows]
         elif kind == BY_DESCRIPTOR:
-            _by_descriptor(rows, pid, argument, facts, numbers, wait, thing)
+            _by_descriptor(rows, pid, argument, times, facts, numbers, wait, thing)
         elif kind is not None:
             wait[rows] = kind
             if kind in (Wait.POLL, Wait.FILE_LOCK) or number in SYNCED:
-                _by_descriptor(rows, pid, argument, facts, numbers, np.zeros_like(wait), thing)
+                _by_descriptor(rows, pid, argument, times, facts, numbers, np.zeros_like(wait), thing)
         elif number == -1:
             wait[rows] = np.where(state[rows] & 2, Wait.FAULT, Wait.UNKNOWN)
     wait = np.where((wait == Wait.UNKNOWN) & (state & 2 != 0), int(Wait.DISK), wait)
@@ -464,6 +473,7 @@ def _by_descriptor(
     rows: Array,
     pid: Array,
     argument: Array,
+    times: Array,
     facts: Facts,
     numbers: Mapping[str, int],
     wait: Array,
@@ -472,10 +482,40 @@ def _by_descriptor(
     pairs, which = np.unique(np.stack([pid[rows], argument[rows]], axis=1), axis=0, return_inverse=True)
     which = which.reshape(-1)
     for index, (one, descriptor) in enumerate(pairs.tolist()):
-        link = facts.descriptors.get((one, descriptor), "")
         here = rows[which == index]
+        stretches = facts.changed.get((one, descriptor), ())
+        if stretches:
+            _by_stretches(here, stretches, times, facts, numbers, wait, thing)
+            continue
+        link = facts.descriptors.get((one, descriptor), "")
         wait[here] = _wait_of_link(link) if link else Wait.UNKNOWN
         thing[here] = numbers.get(_name_of(link, facts.sockets), -1) if link else -1
+
+
+def _by_stretches(
+    rows: Array,
+    stretches: Sequence[Stretch],
+    times: Array,
+    facts: Facts,
+    numbers: Mapping[str, int],
+    wait: Array,
+    thing: Array,
+) -> None:
+    """What a descriptor was during each wait: by the last look in it, else by those before and after it.
+
+    A wait between two looks that differ is on one of the two: only what they have in common is known of it.
+    """
+    first, last = (np.array(column, np.int64) for column in list(zip(*stretches, strict=True))[:2])
+    kinds = np.array([_wait_of_link(link) for _, _, link in stretches], np.int64)
+    things = np.array([numbers.get(_name_of(link, facts.sockets), -1) for _, _, link in stretches], np.int64)
+    begin, end = times["begin"][rows], times["end"][rows]
+    after = np.minimum(np.searchsorted(last, begin), len(first) - 1)  # the first that was still so, or came
+    before = np.searchsorted(first, end, side="right") - 1  # the last that had been found
+    seen = np.maximum(before, 0)
+    among = (before >= after) | (before < 0)  # a look in the wait, or on one side of it only
+    either = np.where(kinds[seen] == kinds[after], kinds[seen], int(Wait.UNKNOWN))
+    wait[rows] = np.where(among, kinds[seen], either)
+    thing[rows] = np.where(among, things[seen], -1)
 
 
 def _names(switches: Any, members: Mapping[int, Member], tids: Array) -> dict[int, str]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import stat
 import struct
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from latlab.words import printable
 
 __all__ = [
+    "Descriptors",
     "Member",
+    "Stretch",
     "alive",
     "among_all",
     "children_of",
@@ -153,3 +156,46 @@ def described(pid: int, descriptor: int) -> str:
         return printable(f"fifo:{link}" if named else link)
     except OSError:
         return ""
+
+
+#: What a descriptor was at its first and at its last look that found it so (CLOCK_MONOTONIC, ns), and at all
+#: between them.
+Stretch = tuple[int, int, str]
+_FIRST_PAUSE_NS, _LONGEST_PAUSE_NS = 20_000_000, 1_000_000_000
+
+
+class Descriptors:
+    """What the descriptors of processes were, each time that one was looked at.
+
+    One that is found unchanged is looked at less and less often, once a second at last: its number may be
+    another file's by then.
+
+    Attributes:
+        latest: (process, descriptor) -> what it was last.
+    """
+
+    def __init__(self) -> None:
+        self.latest: dict[tuple[int, int], str] = {}
+        self._stretches: dict[tuple[int, int], list[Stretch]] = {}
+        self._pauses: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def look(self, pid: int, descriptor: int) -> str:
+        """What it is where that is news; "" where it is what it was, was looked at just now, or is gone."""
+        key, now = (pid, descriptor), time.monotonic_ns()
+        again, pause = self._pauses.get(key, (0, 0))
+        link = described(pid, descriptor) if now >= again else ""
+        if not link:
+            return ""
+        news = link != self.latest.get(key)
+        stretches = self._stretches.setdefault(key, [])
+        if news:
+            stretches.append((now, now, link))
+        else:
+            stretches[-1] = (stretches[-1][0], now, link)
+        pause = _FIRST_PAUSE_NS if news else min(2 * pause, _LONGEST_PAUSE_NS)
+        self.latest[key], self._pauses[key] = link, (now + pause, pause)
+        return link if news else ""
+
+    def changed(self) -> Mapping[tuple[int, int], tuple[Stretch, ...]]:
+        """Of the descriptors that were one thing after another: what, in the order of time."""
+        return {key: tuple(found) for key, found in self._stretches.items() if len(found) > 1}
