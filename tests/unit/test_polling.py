@@ -52,6 +52,11 @@ void fill() { for (int i = 0; i < 1000; i++) numbers[i] = i; }
 double work() { double s = 1; for (int i = 1; i < 1000; i++) s += 1 / (s + i); return s; }
 unsigned mix() { unsigned x = 1; for (int i = 0; i < 1000; i++) x = x * 1664525 + 1013904223; return x; }
 void count() { for (int i = 0; i < 1000; i++) kept = kept + 1; }
+__attribute__((noinline)) void tick() { kept = kept + 1; }
+void goes_on_before(int n) {
+  if (__builtin_expect(n == 3, 1)) return tick();
+  for (int i = 0; i < 1000; i++) kept = kept + i, kept = kept * 2, kept = kept - i, kept = kept / 3;
+}
 using Clock = std::chrono::steady_clock;
 static __attribute__((noinline)) double seconds() {
   timespec t;
@@ -168,7 +173,18 @@ def test_a_loop_around_an_atomic_exchange_takes_with_the_loop_inside(program: Pa
 
 
 @pytest.mark.parametrize(
-    "function", ["sum", "chase", "fill", "work", "mix", "count", "rest", "work_and_yield"]
+    "function",
+    [
+        "sum",
+        "chase",
+        "fill",
+        "work",
+        "mix",
+        "count",
+        "rest",
+        "work_and_yield",
+        "goes_on_before",
+    ],
 )
 def test_work_in_a_loop_is_no_polling(program: Path, function: str) -> None:
     assert kinds_in(program, function) == set()

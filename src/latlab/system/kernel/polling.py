@@ -130,7 +130,7 @@ def _judged(capstone: Any, file: CodeFile, code: bytes, begin: int, offset: int)
 
 @lru_cache(maxsize=512)
 def _loops(capstone: Any, code: bytes, begin: int) -> tuple[tuple[int, int], ...]:
-    """Where each loop of a function begins, and the jump that ends it.
+    """Where each loop of a function begins, and the jump that ends it; one out of the function is a call.
 
     Read without details: a function of an interpreter has ten thousand instructions, and a detailed one
     costs as much as twenty plain ones.
@@ -138,8 +138,10 @@ def _loops(capstone: Any, code: bytes, begin: int) -> tuple[tuple[int, int], ...
     reader = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
     found = set()
     for address, _, name, operands in reader.disasm_lite(code, begin):
-        if name.startswith(("j", "loop")) and operands.startswith("0x") and int(operands, 16) <= address:
-            found.add((int(operands, 16), address))
+        if name.startswith(("j", "loop")) and operands.startswith("0x"):
+            target = int(operands, 16)
+            if begin <= target <= address:
+                found.add((target, address))
     return tuple(sorted(found))
 
 
@@ -174,10 +176,13 @@ def _kind_of_loop(capstone: Any, file: CodeFile, code: bytes, begin: int, low: i
 def _body(capstone: Any, code: bytes, begin: int, low: int, high: int) -> tuple[tuple[int, int], ...]:
     """(place, length) of the instructions from which the jump that ends a loop is reached before its begin.
 
-    What a compiler puts between them is of another loop with the same begin, or leaves both.
+    What a compiler puts between them is of another loop with the same begin, or leaves both. None where the
+    instructions up to the jump can't be read in a row, as where data stand among them.
     """
     reader = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
     body = [one for one in reader.disasm_lite(code[low - begin : high - begin + 15], low) if one[0] <= high]
+    if not body or body[-1][0] != high:
+        return ()
     at = {address: index for index, (address, *_) in enumerate(body)}
     before: dict[int, list[int]] = {}
     for index, (_, _, name, operands) in enumerate(body):
