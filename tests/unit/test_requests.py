@@ -229,6 +229,23 @@ def test_a_unix_socket_between_the_processes_of_a_server_is_no_connection_of_its
     assert len(find_requests(both(reused, inside)).rows) == 2
 
 
+def test_the_next_connection_at_the_address_of_a_unix_socket_begins_with_another_asker_and_answerer() -> None:
+    calls = [(20, 5), (40, -3), (60, 1), (4_080, 5), (4_095, -3)]  # its farewell has no answer
+
+    def by(*tellers: int, pids: list[int]) -> Any:
+        given = transfers(calls, [15, 55, 4_070])
+        received = {**given.received, "pid": np.array(pids), "tid": np.array(pids)}
+        ready = {**given.ready, "tid": np.array(tellers), "pid": np.array(tellers), "family": np.ones(3, int)}
+        found = find_requests(replace(given, received=received, ready=ready, ends={}))
+        answered = found.rows[found.rows["answered"] != NEVER]
+        return answered[["arrived", "sent"]].tolist()
+
+    assert by(90, 90, 91, pids=[10, 10, 12]) == [(15, 40), (4_070, 4_095)]
+    # A process that hands its connection on, and threads that share one, are on one connection.
+    assert by(90, 90, 90, pids=[10, 10, 12]) == [(15, 40), (55, 4_095)]
+    assert by(90, 90, 91, pids=[10, 10, 10]) == [(15, 40), (55, 4_095)]
+
+
 def test_words_that_may_be_commands_are_not_a_protocol_while_no_answer_is_known() -> None:
     """A line asks, and a file is sent for an answer, of whose bytes nothing is known."""
 

@@ -85,7 +85,7 @@ def test_what_only_the_holders_of_a_lock_do_is_not_what_the_slow_ones_do() -> No
 
 
 def test_who_waits_for_the_interpreters_lock_is_late_by_what_the_thread_does_that_has_it() -> None:
-    lock: Any = ("lock", "the interpreter's lock, released by python")
+    lock: Any = ("lock", "the interpreter's lock, held by python")
     faults: Any = ("fault", "pages that were touched for the first time")
     tail: list[Spent] = [{faults: 900.0, ("running", "a"): 100.0}] * 4 + [{lock: 1_000.0}] * 6
     through: list[Spent] = [{faults: 900.0, ("running", "a"): 100.0}] * 10
@@ -95,8 +95,12 @@ def test_who_waits_for_the_interpreters_lock_is_late_by_what_the_thread_does_tha
     # One that answers nobody has it: it is no request that is slow by itself.
     hog: list[Spent] = [{("running", "hog"): 1_000.0}] * 10
     assert tail_answer([{lock: 1_000.0}] * 10, USUAL, tail_through=hog, median_through=USUAL).kind == "lock"
+    # Nor is it what they do where that one has no CPU at times, as they have none themselves.
+    own_too: list[Spent] = [{lock: 700.0, ("runnable", NEIGHBOUR): 300.0}] * 10
+    hog = [{("runnable", NEIGHBOUR): 1_000.0}] * 10
+    assert tail_answer(own_too, USUAL, tail_through=hog, median_through=USUAL).kind == "lock"
     # A lock of the program's own is what they wait for.
-    own: Any = ("lock", "futex 0x40, released by python")
+    own: Any = ("lock", "futex 0x40, held by python")
     tail = [{faults: 900.0, ("running", "a"): 100.0}] * 4 + [{own: 1_000.0}] * 6
     assert tail_answer(tail, USUAL, tail_through=through, median_through=USUAL).kind == "lock"
 
@@ -119,6 +123,25 @@ def test_who_is_late_by_what_observes_decides_nothing() -> None:
     found = tail_answer([disk] * 10 + [watched] * 8, USUAL)
     assert (found.withheld, found.kind, found.of_slow) == ("", "disk", 10)
     assert tail_answer([watched] * 8, USUAL).of_slow == 8
+
+
+def test_one_median_request_of_few_that_is_longer_by_chance_shows_not_the_same() -> None:
+    slow: list[Spent] = [{("runnable", NEIGHBOUR): 900.0, ("running", "server"): 40.0}] * 8
+    few = [*USUAL[:4], {("runnable", NEIGHBOUR): 200.0, ("running", "server"): 40.0}]
+    assert kind_of(tail_answer(slow, few).withheld) is NoTail.TOO_FEW
+    many = [*USUAL[:34], *few[-1:] * 6]
+    assert kind_of(tail_answer(slow, many).withheld) is NoTail.USUAL
+
+
+def test_a_process_that_the_holder_of_a_lock_waited_for_is_told_by_what_kept_it() -> None:
+    one: Spent = {("lock", "futex 0x40 in ask, held by server"): 900.0, ("running", "server"): 40.0}
+    held: Spent = {("process", "peer, in ask"): 890.0}
+    stopped: Spent = {("process", "stopped by a signal, or frozen"): 880.0}
+    found = tail_answer([one] * 10, USUAL, held=[held] * 10, beyond=[stopped] * 10)
+    assert found.holder == "process (peer, in ask)"
+    assert found.further == "process (stopped by a signal, or frozen)"
+    computes: Spent = {("running", "server in crunch"): 890.0}
+    assert tail_answer([one] * 10, USUAL, held=[computes] * 10, beyond=[stopped] * 10).further == ""
 
 
 def rows(slow_every_ns: int) -> Any:
@@ -168,15 +191,36 @@ def test_the_slowest_may_hold_the_lock_that_the_others_wait_for() -> None:
 
 def test_a_place_is_told_without_its_function_where_that_differs() -> None:
     tail: list[Spent] = [
-        {("lock", f"futex 0x40, released by server, in {name}"): 900.0} for name in "abcdefghij"
+        {("lock", f"futex 0x40 in serve, held by server in {name}"): 900.0} for name in "abcdefghij"
     ]
-    assert tail_answer(tail, USUAL).where == "futex 0x40, released by server"
-    assert tail_answer(tail[:1] * 10, USUAL).where == "futex 0x40, released by server, in a"
+    assert tail_answer(tail, USUAL).where == "futex 0x40 in serve, held by server"
+    assert tail_answer(tail[:1] * 10, USUAL).where == "futex 0x40 in serve, held by server in a"
+    tail = [{("lock", f"futex 0x40 in serve, held by {name} in {name}"): 900.0} for name in "abcdefghij"]
+    assert tail_answer(tail, USUAL).where == "futex 0x40 in serve"
+    tail = [{("lock", f"futex 0x40 in {name}, held by {name}"): 900.0} for name in "abcdefghij"]
+    assert tail_answer(tail, USUAL).where == "futex 0x40"
+    tail = [{("disk", f"fsync, in {name}"): 900.0} for name in "abcdefghij"]
+    assert tail_answer(tail, USUAL).where == "fsync"
 
 
-def test_several_threads_that_had_the_cpus_together_are_told_by_their_names() -> None:
-    had = [said(Occupant.HAD, name=name) for name in ("backup", "indexer")]
+def test_several_threads_that_had_the_cpus_together_are_told_with_their_shares() -> None:
+    had = [said(Occupant.HAD, name=name) for name in ("backup", "indexer", "a", "b", "c", "d")]
     tail: list[Spent] = [{("running", "server"): 40.0, ("runnable", had[at % 2]): 900.0} for at in range(10)]
-    assert tail_answer(tail, USUAL).where == "backup and indexer had the CPU"
+    found = tail_answer(tail, USUAL)
+    assert found.where == "backup 50 % and indexer 50 % had the CPU"
+    # None of many has most of it, and one that has not nearly all of it isn't given the others' part.
+    many: list[Spent] = [{("runnable", had[at]): 450.0 - 80 * at for at in range(6)}] * 10
+    assert tail_answer(many, USUAL).where == "backup 31 %, indexer 25 %, a 20 % and 3 others had the CPU"
+    mostly: list[Spent] = [
+        {("runnable", had[0]): 600.0, ("runnable", had[1]): 300.0, ("running", "server"): 40.0}
+    ] * 10
+    assert tail_answer(mostly, USUAL).where == "backup 67 % and indexer 33 % had the CPU"
+    nobody: list[Spent] = [
+        {("runnable", had[0]): 500.0, ("runnable", said(Occupant.NOBODY)): 400.0, ("running", "server"): 40.0}
+    ] * 10
+    assert tail_answer(nobody, USUAL).where == "backup 56 % and no thread 44 % had the CPU"
+
+
+def test_who_had_the_cpus_is_not_told_where_it_is_not_known_of_too_much() -> None:
     nobody: list[Spent] = [{("runnable", said(Occupant.NOBODY)): 300.0, ("runnable", ""): 600.0}] * 10
     assert kind_of(tail_answer(nobody, USUAL).withheld) is NoTail.NO_CPU

@@ -93,6 +93,15 @@ def test_a_prepared_statement_has_the_name_of_its_query() -> None:
     assert [cut.kind for cut in cuts] == ["UPDATE a SET b = $1", "UPDATE a SET b = $1"]
 
 
+def test_a_farewell_to_postgresql_is_no_request_that_waits_for_an_answer() -> None:
+    stream = Stream(PostgreSql().request)
+    query = b"Q\0\0\0\x0dselect 1\0"
+    assert [cut.length for cut in stream.feed(1, 14, query)] == [14]
+    assert stream.feed(2, 5, b"X\0\0\0\x04") == []
+    assert stream.began is None
+    assert not stream.bad
+
+
 def test_each_request_of_a_batch_is_cut_also_across_calls() -> None:
     stream = Stream(Resp().request)
     batch = SET * 3

@@ -13,7 +13,7 @@ import pytest
 
 from latlab.model import schedule as layouts
 from latlab.model.schedule import Frame, Losses, Schedule, ScheduledThread, Source, State, Wait
-from latlab.reports.requests.text import finding
+from latlab.reports.requests.sentence import finding
 from latlab.requests.connections import NEVER, REQUEST, Found
 from latlab.requests.faults import Faults
 from latlab.requests.judging.answer import tail_answer
@@ -51,12 +51,23 @@ def spent(intervals: list[Any], foreign: list[Any], *requests: Any) -> dict[Any,
 
 def test_who_had_the_cpu_is_who_ran_on_the_cpu_that_was_waited_for() -> None:
     waiting = [interval(0, State.RUNNABLE, 100, 200, cpu=1)]
-    foreign = [(0, 100, 200, 77), (1, 100, 180, 78)]
+    foreign = [(0, 100, 200, 77), (1, 100, 200, 78)]
     assert spent(waiting, foreign, request(100, 100, 200)) == {("runnable", "neighbour had the CPU"): 100}
 
 
+def test_each_stretch_of_a_wait_for_a_cpu_is_told_by_who_had_it_then_or_that_nobody_had() -> None:
+    waiting = [interval(0, State.RUNNABLE, 100, 200, cpu=1), interval(1, State.RUNNING, 130, 150, cpu=1)]
+    foreign = [(0, 100, 200, 77), (1, 90, 125, 77), (1, 150, 180, 78)]
+    assert spent(waiting, foreign, request(100, 100, 200)) == {
+        ("runnable", "bystander had the CPU"): 25,
+        ("runnable", "worker had the CPU"): 20,
+        ("runnable", "neighbour had the CPU"): 30,
+        ("runnable", "no thread had the CPU"): 25,
+    }
+
+
 def test_a_thread_of_the_program_itself_may_have_had_the_cpu() -> None:
-    rows = [interval(0, State.RUNNABLE, 100, 200, cpu=1), interval(1, State.RUNNING, 90, 190, cpu=1)]
+    rows = [interval(0, State.RUNNABLE, 100, 200, cpu=1), interval(1, State.RUNNING, 90, 200, cpu=1)]
     assert spent(rows, [(0, 100, 200, 77)], request(100, 100, 200)) == {
         ("runnable", "worker had the CPU"): 100
     }
@@ -96,6 +107,9 @@ def test_who_waits_for_a_thread_to_be_made_waits_for_what_keeps_its_maker_from_t
     }
 
 
+EARLIER = "earlier requests of the same connection"
+
+
 def batch(lengths: list[int]) -> Any:
     """One thread reads all at 0, works on each in turn, and answers each."""
     ends = np.cumsum(lengths).tolist()
@@ -106,8 +120,8 @@ def test_a_request_that_was_read_waits_while_its_thread_works_on_the_others_that
     rows, ends = batch([100, 100, 100])
     seen = schedule([interval(0, State.RUNNING, 0, 300, cpu=0)])
     assert Account(seen, rows, ("GET",)).of(2) == {
-        ("receive-queue", "server was busy with GET"): 2,
-        ("thread", "server was busy with GET"): ends[1] - 2,
+        ("receive-queue", f"server was busy with {EARLIER}"): 2,
+        ("thread", f"server was busy with {EARLIER}"): ends[1] - 2,
         ("running", "server"): 100,
     }
 
@@ -117,15 +131,30 @@ def test_who_waits_behind_one_is_late_by_what_that_does_and_who_waits_behind_man
     one, _ = batch([700, 50, 50, 50, 50])
     assert Account(seen, one, ("GET",)).causes(4) == {("running", "server"): 900}
     many, _ = batch([180, 180, 180, 180, 180])
+    many["connection"] = np.arange(5)
     assert Account(seen, many, ("GET",)).causes(4) == {
-        ("receive-queue", "server was busy with many that came before"): 720,
+        ("thread", "server was busy with many that came before"): 720,
         ("running", "server"): 180,
     }
     alike, _ = batch([180, 180, 180])  # one that takes no longer than others is only one more
+    alike["connection"] = np.arange(3)
     assert Account(seen, alike, ("GET",)).causes(2) == {
-        ("receive-queue", "server was busy with many that came before"): 360,
+        ("thread", "server was busy with many that came before"): 360,
         ("running", "server"): 180,
     }
+
+
+def test_a_burst_on_one_connection_is_told_as_such_by_the_name_of_the_part_that_it_waits_in() -> None:
+    seen = schedule([interval(0, State.RUNNING, 0, 900, cpu=0)])
+    burst, _ = batch([180, 180, 180, 180, 180])
+    account = Account(seen, burst, ("GET",))
+    found = account.causes(4)
+    assert found == {
+        ("thread", f"server was busy with {EARLIER}, which came in a burst"): 720, ("running", "server"): 180,
+    }  # fmt: skip
+    assert account.ahead == {4: 4}
+    waits = {kind for kind, where in account.of(4) if where.startswith("server was busy")}
+    assert waits == {"thread", "receive-queue"}  # each was read a little after the one before
 
 
 def test_running_is_told_by_the_functions_that_were_sampled() -> None:
@@ -154,6 +183,18 @@ def test_a_request_without_answer_counts_as_at_least_so_long() -> None:
     assert (told.requests, told.still_open, told.longest_open_ns) == (99, 1, 700)
     assert (told.p50_ns, told.p99_ns, told.max_ns, told.at_least) == (10, 10, 700, ("p999_ns", "max_ns"))
     assert (told.slowest[0].ns, told.slowest[0].still_open) == (700, True)
+
+
+def test_what_comes_at_the_address_of_a_connection_whose_process_has_ended_is_not_waited_for() -> None:
+    rows = [request(at, at, at + 10) for at in range(99)] + [request(600, NEVER, NEVER, reader=WORKER)]
+    gone = schedule([interval(0, State.RUNNING, 0, 1_000), interval(1, State.RUNNING, 0, 500)])
+    ended = replace(gone.threads[1], pid=20, ended=True, ended_ns=500)
+    assert summarise(found(rows), gone, 0).still_open == 1
+    gone = replace(gone, threads=(gone.threads[0], ended))
+    assert summarise(found(rows), gone, 0).still_open == 0
+    # Another thread of its process may read it yet.
+    shared = replace(gone, threads=(gone.threads[0], replace(ended, pid=gone.threads[0].pid)))
+    assert summarise(found(rows), shared, 0).still_open == 1
 
 
 def test_a_function_that_several_call_is_told_by_whom_and_one_that_one_calls_by_itself() -> None:
@@ -244,11 +285,11 @@ def test_a_lock_that_is_asked_for_again_after_a_time_out_is_waited_for() -> None
     assert set(spent(alone, [], request(100, 100, 200))) == {("timer", "")}
 
 
-def test_a_lock_of_a_file_is_a_lock_with_the_file_and_who_gave_it_back() -> None:
+def test_a_lock_of_a_file_is_a_lock_with_the_file_and_who_had_it() -> None:
     waits = [(0, State.BLOCKED, Wait.FILE_LOCK, Source.THREAD, -1, 100, 200, 1, 3, -1)]
     made = replace(schedule(waits), objects={3: "/srv/cards.index"})
     found = Account(made, np.array([request(100, 100, 200)], REQUEST), ("GET",)).of(0)
-    assert found == {("lock", "file lock on /srv/cards.index, released by worker"): 100}
+    assert found == {("lock", "file lock on /srv/cards.index, held by worker"): 100}
 
 
 def test_pages_that_a_running_thread_touches_first_are_a_part_at_their_usual_price() -> None:
@@ -357,7 +398,7 @@ def test_who_waits_for_a_lock_does_through_its_holder_what_that_one_does() -> No
     account = Account(
         schedule(rows, [(1, 90, 180, 78)]), np.array([request(100, 100, 200)], REQUEST), ("GET",)
     )
-    lock: Any = ("lock", "futex 0x40, released by worker")
+    lock: Any = ("lock", "futex 0x40, held by worker")
     assert account.of(0) == {lock: 100}
     assert account.through(0) == {
         lock: 0, ("runnable", "neighbour had the CPU"): 80, ("running", "worker"): 20,
@@ -443,9 +484,7 @@ def test_the_interpreters_lock_has_its_name_whichever_of_its_words_is_waited_for
         frames=(Frame("take_gil", module="/usr/bin/python3"), Frame("serve", "server.py")),
     )  # fmt: skip
     rows = np.array([request(300, 300, 400)], REQUEST)
-    assert Account(seen, rows, ("GET",)).of(0) == {
-        ("lock", "the interpreter's lock, released by worker, in serve"): 100
-    }
+    assert Account(seen, rows, ("GET",)).of(0) == {("lock", "the interpreter's lock in serve"): 100}
 
 
 def test_a_lock_of_which_one_stack_is_of_the_next_wait_is_not_the_interpreters() -> None:
@@ -480,7 +519,7 @@ def test_who_had_a_lock_is_found_behind_others_that_waited_for_it() -> None:
     rows += [interval(at, State.RUNNING, 300 + at, 400, cpu=1) for at in (0, 1)]
     seen = replace(schedule(rows, ended=400), threads=threads)
     account = Account(seen, np.array([request(100, 100, 300)], REQUEST), ("GET",))
-    assert account.of(0) == {("lock", "futex 0x40, released by t12"): 200}
+    assert account.of(0) == {("lock", "futex 0x40, held by t13"): 200}
     assert account.held(0) == {("running", "t13"): 200}
 
 
@@ -503,7 +542,7 @@ def test_a_worker_that_idles_has_not_taken_a_request_up_and_one_that_waits_for_a
     assert account.of(10) == {
         ("thread", "worker"): 175,
         ("running", "worker"): 20,
-        ("lock", f"futex {table:#x}, released by server"): 290,
+        ("lock", f"futex {table:#x}, held by server"): 290,
     }
 
 
@@ -527,7 +566,7 @@ def test_who_has_the_interpreters_lock_is_who_runs_also_where_time_outs_cut_the_
                 Frame("crunch", "server.py")),
     )  # fmt: skip
     account = Account(seen, np.array([request(0, 0, 19 * ms)], REQUEST), ("GET",))
-    waited = "the interpreter's lock, released by other, in serve"
+    waited = "the interpreter's lock in serve, held by cruncher in crunch"
     assert account.of(0)["lock", waited] == pytest.approx(19 * ms, rel=0.01)
     held = account.held(0)
     assert held["running", "cruncher in crunch"] > 0.8 * 19 * ms

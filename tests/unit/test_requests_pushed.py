@@ -11,7 +11,8 @@ from tests.unit.test_requests import transfers
 
 from latlab.model import schedule as layouts
 from latlab.model.schedule import SEVERAL, Losses, Schedule, ScheduledThread, Source, State, Wait
-from latlab.reports.requests.text import finding, requests_lines
+from latlab.reports.requests.sentence import finding
+from latlab.reports.requests.text import requests_lines
 from latlab.requests import Found, find_requests, summarise
 
 _Waits = tuple[int, int, int, int]

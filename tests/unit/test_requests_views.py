@@ -22,7 +22,8 @@ from latlab.model.requests import (
 )
 from latlab.reports.diagnosis.text import text
 from latlab.reports.requests.perfetto import trace
-from latlab.reports.requests.text import common_lines, finding, slow_rows
+from latlab.reports.requests.sentence import finding
+from latlab.reports.requests.text import common_lines, part_rows, requests_lines, slow_rows
 from latlab.reports.requests.timeline import timelines
 from latlab.reports.sections.figures import bars
 
@@ -67,7 +68,7 @@ def test_perfetto_gets_a_slice_a_part_and_an_arrow_a_wake_up() -> None:
 def test_a_diagnosis_of_a_server_tells_of_its_requests() -> None:
     answer = Answer("server", "Cannot tell.", None, "unknown", 0.0, (), (), (), (), requests=FOUND)
     said = text(answer, width=100)
-    assert "Requests: The slow requests take 800 µs longer" in said
+    assert "Requests: The slowest hundredth of the requests take 800 µs longer" in said
     assert "400 requests on 4 connections" in said
     document = answer.to_json()["requests"]
     assert (document["schema"], document["p99_ns"]) == (1, 900_000)
@@ -118,13 +119,64 @@ def test_a_slow_request_is_mostly_the_kind_of_part_that_its_parts_sum_to() -> No
 
 def test_the_holder_of_a_lock_is_told_by_its_function_or_by_what_it_waited_for() -> None:
     ran = "worker in crunch, called by compact"
-    late = f"The lock was held by {ran}, which was runnable without a CPU meanwhile."
-    for holder, said in (
-        ("runnable", late),
-        ("running (worker in crunch)", "The lock was held by worker in crunch, which was running meanwhile."),
-        ("disk (fsync)", "Who held the lock was on the disk (fsync) meanwhile."),
-    ):
-        assert said in finding(replace(FOUND, answer=replace(FOUND.answer, holder=holder, ran=ran)))
+    for holder, further, said in (
+        ("runnable", "", f"0x40 in serve), held by {ran}, which was runnable without a CPU. So do"),
+        ("running (worker in crunch)", "", "0x40 in serve), held by worker in crunch, which was running. So"),
+        ("disk (fsync)", "", "0x40 in serve), whose holder was on the disk (fsync). So do"),
+        ("process (peer, in ask)", "", "whose holder was waiting for another process (peer, in ask). So do"),
+        ("process (peer, in ask)", "process (stopped by a signal, or frozen)",
+         "waiting for another process (peer, in ask), which was stopped by a signal, or frozen. So do"),
+        ("", "", "0x40 in serve, held by server). So do"),
+    ):  # fmt: skip
+        answer = replace(
+            FOUND.answer, where="futex 0x40 in serve, held by server", holder=holder, ran=ran, further=further
+        )
+        assert said in finding(replace(FOUND, answer=answer))
+
+
+def test_what_another_process_did_for_which_the_slow_ones_waited_is_told_to_the_end_in_one_sentence() -> None:
+    answer = TailAnswer(
+        "", "process", "postgres", 8e5, 0.9, 5, 5, 0, 20, 1e-6, holder="process (postgres)",
+        further="timer (in pg_sleep)",
+    )  # fmt: skip
+    said = (
+        "(postgres), which was waiting for another process (postgres), which was waiting for a timer (in pg_"
+    )
+    assert said in finding(replace(FOUND, answer=answer))
+
+
+def test_the_sentence_and_the_table_tell_of_the_same_requests() -> None:
+    own = (RequestPart("disk", "fsync", 7e5, 0.9),)
+    few = replace(FOUND, answer=replace(FOUND.answer, group="slowest", of_slow=8, slow=7, parts=own))
+    assert finding(few).startswith("The 8 slowest requests take 800 µs longer")
+    assert "So do 7 of these 8, and 0 of 20 median ones" in finding(few)
+    lines = requests_lines(few)
+    title = lines.index("Where the 8 slowest requests spend their time, beside the median ones:")
+    assert "fsync" in lines[title + 1]
+    assert "futex" not in lines[title + 1]
+
+
+def test_a_place_that_makes_much_less_than_its_part_is_told_with_its_own_share() -> None:
+    answer = replace(FOUND.answer, where_share=0.5)
+    assert "90 % of that blocked on a lock (mostly futex 0x40, 50 %)" in finding(
+        replace(FOUND, answer=answer)
+    )
+
+
+def test_a_burst_is_told_with_how_many_came_before() -> None:
+    answer = replace(FOUND.answer, kind="thread", where="server was busy with earlier ones", ahead=210)
+    assert "waiting for a thread (server was busy with earlier ones, 210 of them at the median)" in finding(
+        replace(FOUND, answer=answer)
+    )
+
+
+def test_many_small_parts_of_a_kind_are_one_line() -> None:
+    parts = [RequestPart("runnable", f"{name} had the CPU", 20.0, 0.02) for name in "abc"]
+    rows = part_rows([RequestPart("lock", "a", 940.0, 0.94), *parts], parts[:1])
+    assert rows == [
+        ("blocked on a lock", "a", "940 ns", "94.0 %", "0 ns"),
+        ("runnable without a CPU", "3 others", "60 ns", "6.0 %", "20 ns"),
+    ]
 
 
 def test_bars_with_long_names_lie_below_each_other_in_their_order() -> None:

@@ -199,7 +199,14 @@ class TailAnswer:
         holder: of a lock, what its holders mostly did meanwhile; of another process, what its threads did;
             "" where that is nothing in particular, or wasn't seen.
         ran: of a lock, where its holders ran meanwhile, for most of the time that they ran; "" likewise.
+        further: where those waited for another process, too, what that was late by; "" likewise.
         common: what the slow requests have in common that median ones have not, the surest first.
+        where_share: of the difference, what `where` makes of it.
+        group: which requests are the slow ones here: the slowest "hundredth", those around "p99.9", or the
+            "slowest" few, of less than 800 requests.
+        parts: of these, as `Requests.parts` is of those of its band.
+        left_out: requests of the group that are late by latlab for the most: they decide nothing.
+        ahead: where they wait behind earlier ones, behind how many at the median.
     """
 
     withheld: str = ""
@@ -217,6 +224,12 @@ class TailAnswer:
     holder: str = ""
     ran: str = ""
     common: tuple[CommonTrait, ...] = ()
+    further: str = ""
+    where_share: float = 0.0
+    group: Literal["hundredth", "p99.9", "slowest"] = "hundredth"
+    parts: Parts = ()
+    left_out: int = 0
+    ahead: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ def find_requests(transfers: Transfers, schedule: Schedule | None = None) -> Fou
     asked: list[tuple[int, int, int]] = []
     questions: dict[int, list[tuple[int, int]]] = {}
     pushed = 0
-    for sk, parts in _connections(transfers, ready, lives).items():
+    for sk, parts in _connections(transfers, (ready, told_by), lives).items():
         for number, one in enumerate(parts):
             name, serves = _named(transfers, one, lives.of(sk, one.calls[0].time_ns))
             pushed += len(one.calls) >= _ONE_WAY and not any(call.inward for call in one.calls)
@@ -398,12 +398,17 @@ def _waiting(one: _Connection, arrivals: Array | None, still: list[Pair]) -> lis
 
 
 def _connections(
-    transfers: Transfers, ready: Mapping[int, Array], lives: Lives
+    transfers: Transfers, arrivals: tuple[Mapping[int, Array], Mapping[int, Array]], lives: Lives
 ) -> dict[int, list[_Connection]]:
     """The connections that each socket stood for, one after the other.
 
-    One ends where the next begins, or, where the kernel doesn't tell of that, where its end was read.
+    One ends where the next begins, or, where the kernel doesn't tell of that, where its end was read, or
+    where another process reads what another thread sent.
+
+    Args:
+        arrivals: of each socket, and by whom.
     """
+    ready, told_by = arrivals
     rows: dict[int, list[tuple[Any, ...]]] = {}
     tcp: set[int] = set()
     for table, inward in ((transfers.received, True), (transfers.sent, False)):
@@ -428,6 +433,7 @@ def _connections(
             sorted(calls, key=lambda call: call[0]),
             ready.get(sk),
             lives.births(sk),
+            told_by.get(sk) if sk not in tcp else None,
             tells=lives.tell and sk in tcp,
         )
         for sk, calls in rows.items()
@@ -457,10 +463,19 @@ def _unseen_readings(one: _Connection, arrivals: Array, began_ns: int) -> None:
 
 
 def _split(
-    calls: list[tuple[Any, ...]], arrivals: Array | None, births: list[int], *, tells: bool
+    calls: list[tuple[Any, ...]],
+    arrivals: Array | None,
+    births: list[int],
+    tellers: Array | None = None,
+    *,
+    tells: bool,
 ) -> list[_Connection]:
-    """Args: tells: the kernel tells of each connection at this address when it begins."""
+    """Args: tells: the kernel tells of each connection at this address when it begins.
+
+    tellers: whose each arrival is, where it doesn't: both ends are another's in the next connection.
+    """
     found: list[_Connection] = []
+    told = -1
     current: _Connection | None = None
     last_read, reading = 0, False
     coming = deque(births)
@@ -477,6 +492,12 @@ def _split(
             current.looked_ns = time
         if size > 0:
             arrived, seen = (time, True) if not inward else _arrival(arrivals, last_read, time, reading)
+            if inward and seen and arrivals is not None and tellers is not None:
+                teller = int(tellers[np.searchsorted(arrivals, arrived)])
+                if current.calls and pid != current.pid and -1 not in (told, teller) and teller != told:
+                    found.append(current)
+                    current = _Connection([], pid, descriptor, time)
+                told = teller
             current.calls.append(Call(time, inward, size, tid, known, arrived, seen))
             reading = inward
         elif inward and size == 0 and not tells:  # else who has said all may be answered yet

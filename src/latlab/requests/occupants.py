@@ -33,34 +33,47 @@ class Occupants:
 
     def by_quota(self, row: Any) -> bool:
         """Whether a quota may be why a thread had no CPU in this interval."""
-        return (self._stopped >= _SOMETIMES and _long(row)) or kind_of(self.of(row)) is Occupant.QUOTA
+        return (self._stopped >= _SOMETIMES and _long(row)) or kind_of(self._limited(row)) is Occupant.QUOTA
 
-    def of(self, row: Any) -> str:
-        """Who had the CPU in most of this interval of a runnable thread; "" where that isn't known."""
+    def of(self, row: Any, begin: int, end: int) -> list[tuple[str, int]]:
+        """Who had the CPU in this stretch of an interval of a runnable thread, in order, each for how long.
+
+        They sum to the stretch: nobody has what no thread had. "" where its CPU isn't known.
+        """
+        if limited := self._limited(row):
+            return [(limited, end - begin)]
+        cpu, at = int(row["cpu"]), begin
+        if cpu < 0:
+            return [("", end - begin)]
+        had: list[tuple[str, int]] = []
+        for turn in self._between(cpu, begin, end):
+            since, until = max(int(turn["begin"]), at), min(int(turn["end"]), end)
+            had += [(UNOCCUPIED, since - at)] if since > at else []
+            name = self._who(turn)
+            had.append((OBSERVED if name == _OBSERVER else _had_by(name) if name else "", until - since))
+            at = max(at, until)
+        return had + ([(UNOCCUPIED, end - at)] if end > at else [])
+
+    def _limited(self, row: Any) -> str:
+        """The quota that stopped a thread in this interval, surely or maybe; "" where none did."""
+        if not self._schedule.quota or not _long(row):
+            return ""
         begin, end, cpu = int(row["begin"]), int(row["end"]), int(row["cpu"])
-        had = self._had(cpu, begin, end) if cpu >= 0 else {}
-        half = (end - begin) / 2
-        idle = cpu >= 0 and sum(had.values()) < half
-        if self._schedule.quota and _long(row) and (self._stopped >= _SOMETIMES or idle):
-            # A thread that a quota stops stays runnable, whoever has the CPU meanwhile, or nobody.
-            certain = self._stopped >= _MOSTLY or idle
-            which = Occupant.QUOTA if certain else Occupant.QUOTA_OR_OTHERS
-            return said(which, quota=self._schedule.quota)
-        best = max(had, key=lambda name: had[name], default="")
-        if best and had[best] > half:
-            return _had_by(best) if best != _OBSERVER else OBSERVED
-        return UNOCCUPIED if idle else ""
+        turns = self._between(cpu, begin, end)
+        had = np.minimum(turns["end"], end) - np.maximum(turns["begin"], begin)
+        idle = cpu >= 0 and int(had.sum()) < (end - begin) / 2
+        if self._stopped < _SOMETIMES and not idle:
+            return ""
+        # A thread that a quota stops stays runnable, whoever has the CPU meanwhile, or nobody.
+        certain = self._stopped >= _MOSTLY or idle
+        which = Occupant.QUOTA if certain else Occupant.QUOTA_OR_OTHERS
+        return said(which, quota=self._schedule.quota)
 
-    def _had(self, cpu: int, begin: int, end: int) -> dict[str, int]:
+    def _between(self, cpu: int, begin: int, end: int) -> Array:
         turns = self._turns.get(cpu, np.zeros(0, _TURN))
         low = int(np.searchsorted(turns["end"], begin, side="right"))
         high = int(np.searchsorted(turns["begin"], end, side="left"))
-        had: dict[str, int] = {}
-        for turn in turns[low:high]:
-            name = self._who(turn)
-            ns = min(int(turn["end"]), end) - max(int(turn["begin"]), begin)
-            had[name] = had.get(name, 0) + ns
-        return had
+        return turns[low:high]
 
     def _who(self, turn: Any) -> str:
         if turn["thread"] >= 0:

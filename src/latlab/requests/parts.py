@@ -5,12 +5,15 @@ Over 400 lines: one cut of a request's time into kinds, which must cover it with
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from latlab.model.evidence.requests import HELD_BY, TailPlace
+from latlab.model.evidence.said import said
 from latlab.model.requests import PartKind, RequestPart, RequestSpan, RequestWake
 from latlab.model.schedule import Schedule, Source, State, Wait
 from latlab.requests.connections import NEVER
@@ -37,6 +40,7 @@ _OFTEN_IDLE = 0.1  # of the readings of its requests that a worker waits for a w
 _MOST_PIECES = 200  # of one wait: CPython's threads look up every 5 ms
 _DEEPEST = 16  # who waits for who waits for a lock
 _MOST_SPANS = 300  # of one request's timeline
+_EARLIER = "earlier requests of the same connection"
 _TO_CLIENT = "to the client"
 _KEPT_BY_TCP = "kept in its socket by TCP after the last write: for an acknowledgement, or for room"
 _LOST = "events were lost"
@@ -46,6 +50,7 @@ _BY_LOOP = "what the event loop waited for"
 _KEPT = "kept by the program while its threads had nothing to do"
 _LOOPS_TIMER = "a timer of the event loop"
 _LOOPS = (Wait.POLL, Wait.TIMER)
+_QUEUES: tuple[PartKind, ...] = ("receive-queue", "thread")
 _PLACED = ("lock", "disk", "timer", "process")  # kinds of waits that have a place in the code
 _IDLE_READING = (Wait.POLL, Wait.SOCKET, Wait.PIPE)
 _FOR_OTHERS = (Wait.PIPE, Wait.SOCKET, Wait.CHILD, Wait.POLL, Wait.EVENTFD)
@@ -96,9 +101,11 @@ class Account:
         self._lane, self._at = "", 0
         self._behind = False
         self._which = NOBODY  # the request that is taken apart
+        self.ahead: dict[int, int] = {}  # by request, behind how many others it waited, of `causes`
         self._ahead: dict[int, int] = {}  # others that it waits behind, and for how long
-        self._locks: list[tuple[int, int, int, str]] = []  # of the last request: who let go, when, of what
+        self._locks: list[tuple[int, int, int, str]] = []  # of the last request: who had which one, when
         self._elsewhere: list[tuple[int, int, int]] = []  # likewise: whose answer it waited for
+        self._beyond: list[tuple[int, int, int]] = []  # likewise: whose answer those waited for who had locks
 
     def of(self, index: int) -> Spent:
         """Nanoseconds of each part of one request; they sum to its time."""
@@ -109,8 +116,10 @@ class Account:
         """What those did who had the locks that a request waited for, while it waited."""
         self.of(index)
         found: Spent = {}
+        self._elsewhere = []
         for holder, begin, end, _ in list(self._locks):
-            self._held(found, holder, begin, end, _DEEPEST)
+            self._did(found, holder, begin, end)
+        self._beyond = self._elsewhere
         return found
 
     def through(self, index: int) -> Spent:
@@ -118,7 +127,7 @@ class Account:
         found = self.of(index)
         for holder, begin, end, where in list(self._locks):
             does: Spent = {}
-            self._held(does, holder, begin, end, _DEEPEST)
+            self._did(does, holder, begin, end)
             for key, ns in does.items():
                 found[key] = found.get(key, 0.0) + ns
             found["lock", where] -= sum(does.values())
@@ -128,18 +137,74 @@ class Account:
         """What threads of other processes did for which a request waited, while it waited."""
         self.of(index)
         found: Spent = {}
-        for thread, begin, end in list(self._elsewhere):
-            self._held(found, thread, begin, end, 0)
+        waits, self._elsewhere = list(self._elsewhere), []
+        for thread, begin, end in waits:
+            self._did(found, thread, begin, end)
+        self._beyond = self._elsewhere
         return found
 
-    def _held(self, found: Spent, holder: int, begin: int, end: int, deep: int) -> None:
-        """What a holder did; while it waited for a lock itself, what the one did who had that."""
-        for row, since, ns in self._cut(holder, begin, end):
-            waits = deep and row["state"] == State.BLOCKED and self._wait(row)[0] == "lock"
-            if waits and (other := self._holder(row, since, since + ns)) >= 0:
-                self._held(found, other, since, since + ns, deep - 1)
+    def beyond(self, index: int) -> Spent:
+        """What another process did, followed to the end, that those waited for who had the locks."""
+        self.held(index)
+        return self._to_the_end(list(self._beyond))
+
+    def further(self, index: int) -> Spent:
+        """Likewise what the threads waited for that `followed` tells of."""
+        self.followed(index)
+        return self._to_the_end(list(self._beyond))
+
+    def _to_the_end(self, waits: Sequence[tuple[int, int, int]]) -> Spent:
+        found: Spent = {}
+        for thread, begin, end in waits:
+            self._follow(found, thread, begin, end, _DEEPEST)
+        return found
+
+    def _follow(self, found: Spent, thread: int, begin: int, end: int, deep: int) -> None:
+        """What a thread did; while it waited for another process, what the thread did that ended that."""
+        for row, since, ns in self._cut(thread, begin, end):
+            blocked = deep and row["state"] == State.BLOCKED
+            whom = self._whom("process", row) if blocked and self._wait(row)[0] == "process" else -1
+            if whom >= 0:
+                self._follow(found, whom, since, since + ns, deep - 1)
             else:
                 self._account(found, row, since, ns)
+
+    def _did(self, found: Spent, thread: int, begin: int, end: int) -> None:
+        """What a thread did in a stretch."""
+        for row, since, ns in self._cut(thread, begin, end):
+            self._account(found, row, since, ns)
+
+    def _held_by(self, row: Any, begin: int, end: int, deep: int) -> list[tuple[int, int, int]]:
+        """Who had a lock in each stretch of a wait for it, since when and until when; -1: not known.
+
+        Who let go last may have waited for it, too, until shortly before: then another one had it.
+        """
+        holder, waits = self._holder(row, begin, end), int(row["thread"])
+        if holder < 0 or not deep:
+            return [(holder, begin, end)]
+        found: list[tuple[int, int, int]] = []
+        for other, since, ns in self._cut(holder, begin, end):
+            lock = other["state"] == State.BLOCKED and self._waited(other)[0] == "lock"
+            stretch = (
+                self._held_by(other, since, since + ns, deep - 1) if lock else [(holder, since, since + ns)]
+            )
+            for who, first, last in stretch:
+                who = who if who not in (-1, waits) else holder
+                if found and found[-1][0] == who:
+                    found[-1] = (who, found[-1][1], last)
+                else:
+                    found.append((who, first, last))
+        if not found:
+            return [(holder, begin, end)]
+        # What isn't known of a holder is a part of its turn.
+        edges = [begin, *(since for _, since, _ in found[1:]), end]
+        return [(who, edges[at], edges[at + 1]) for at, (who, _, _) in enumerate(found)]
+
+    def _holds(self, holder: int, begin: int, end: int) -> str:
+        """Who has a lock in a stretch, and in which function, where it was sampled there mostly."""
+        taken = Counter(one for one in self._places.samples(holder, begin, end) if one)
+        function, number = taken.most_common(1)[0] if taken else ("", 0)
+        return f"{self._name(holder)} in {function}" if 2 * number > taken.total() else self._name(holder)
 
     def clients(self) -> frozenset[str]:
         """Names of the threads that ask, where these are known."""
@@ -159,15 +224,29 @@ class Account:
         return self._queued(index) if ahead > sum(found.values()) / 2 and not alone else found
 
     def _queued(self, index: int) -> Spent:
-        """The parts of one that waits behind many: before and after its reading it waits for one thread."""
+        """The parts of one that waits behind many: before and after its reading it waits for one thread.
+
+        It bears the name of what most of that is: what lies in the queue, or has been read and waits.
+        """
+        own = self._requests["connection"]
+        same = sum(ns for one, ns in self._ahead.items() if own[one] == own[index])
+        mostly = 2 * same > sum(self._ahead.values())
+        ahead = sum(own[one] == own[index] for one in self._ahead) if mostly else len(self._ahead)
         request, found = self._requests[index], self.of(index)
-        queue: PartKind = "receive-queue" if request["reader"] == request["sender"] else "thread"
+        waits = {
+            kind: sum(ns for (one, place), ns in found.items() if one == kind and place) for kind in _QUEUES
+        }
+        queue = max(_QUEUES, key=lambda kind: waits[kind])
         sender = self._index.get(int(request["sender"]), -1)
-        where = f"{self._name(sender)} was busy with many that came before" if sender >= 0 else ""
+        where = (
+            said(TailPlace.BURST if mostly else TailPlace.MANY, name=self._name(sender))
+            if sender >= 0
+            else ""
+        )
+        self.ahead[index] = ahead
         merged: Spent = {}
         for (kind, place), ns in found.items():
-            waits = kind in ("receive-queue", "thread") and place
-            key = (queue, where) if waits else (kind, place)
+            key = (queue, where) if kind in _QUEUES and place else (kind, place)
             merged[key] = merged.get(key, 0.0) + ns
         return merged
 
@@ -424,8 +503,7 @@ class Account:
                 self._before_it(owner, until - since)
                 self._running(spent, reader, since, until - since)
             else:
-                other = owner not in (NOBODY, self._which)
-                with_it = f" with {self._kinds[int(self._requests[owner]['kind'])]}" if other else ""
+                with_it = f" with {self._busy_with(owner)}" if owner not in (NOBODY, self._which) else ""
                 self._add(spent, "receive-queue", f"{one.name} was busy{with_it}", until - since)
 
     def _working(self, spent: Spent, index: int, begin: int, end: int) -> None:
@@ -461,8 +539,15 @@ class Account:
                 self._before_it(owner, until - since)
                 self._running(spent, thread, since, until - since)
             else:
-                kind = self._kinds[int(self._requests[owner]["kind"])]
-                self._add(spent, "thread", f"{one.name} was busy with {kind}", until - since)
+                self._add(
+                    spent, "thread", f"{one.name} was busy with {self._busy_with(owner)}", until - since
+                )
+
+    def _busy_with(self, other: int) -> str:
+        """What another request is to this one: an earlier one of its connection, or of a kind."""
+        same = self._requests["connection"][other] == self._requests["connection"][self._which]
+        earlier = self._which != NOBODY and other < self._which
+        return _EARLIER if same and earlier else self._kinds[int(self._requests["kind"][other])]
 
     def _overtakes(self, other: int, until: int, ns: int) -> bool:
         """Whether it wasn't late by this. What takes long may be its own: who computes isn't always known."""
@@ -549,18 +634,26 @@ class Account:
         if state == State.RUNNING:
             self._running(spent, int(row["thread"]), begin, ns)
         elif state == State.RUNNABLE:
-            who = self._occupants.of(row)
             if self._behind and not self._occupants.by_quota(row) and self._preempted(row):
                 self._add(spent, "running", PREEMPTED, ns)  # who computes for long shares the CPU meanwhile
             else:
-                self._add(spent, "runnable", who, ns)
+                for who, had in self._occupants.of(row, begin, begin + ns):
+                    self._add(spent, "runnable", who, had)
         elif state == State.BLOCKED:
             kind, where = self._wait(row)
-            if kind == "lock" and (holder := self._holder(row, begin, begin + ns)) >= 0:
-                self._locks.append((holder, begin, begin + ns, where))
-            self._waits(spent, kind, where, self._whom(kind, row), begin, ns)
+            if kind == "lock":
+                self._for_a_lock(spent, row, where, begin, begin + ns)
+            else:
+                self._waits(spent, kind, where, self._whom(kind, row), begin, ns)
         else:
             self._add(spent, "unexplained", self._unseen_state, ns)
+
+    def _for_a_lock(self, spent: Spent, row: Any, where: str, begin: int, end: int) -> None:
+        for holder, since, until in self._held_by(row, begin, end, _DEEPEST):
+            held = f"{where}{HELD_BY}{self._holds(holder, since, until)}" if holder >= 0 else where
+            if holder >= 0:
+                self._locks.append((holder, since, until, held))
+            self._add(spent, "lock", held, until - since)
 
     def _whom(self, kind: PartKind, row: Any) -> int:
         """The thread that ended a wait for another thread, or for another process; -1: not known."""
@@ -590,7 +683,8 @@ class Account:
         kind, where = self._waited(row)
         placed = kind in _PLACED and row["wait"] not in (Wait.POLL, Wait.STOPPED)
         if placed and (function := self._places.waiting(row)):
-            return kind, f"{where}{', ' if where else ''}in {function}"
+            between = ", " if where and kind != "lock" else " " if where else ""
+            return kind, f"{where}{between}in {function}"
         return kind, where
 
     def _waited(self, row: Any) -> tuple[PartKind, str]:
@@ -600,14 +694,11 @@ class Account:
         if wait == Wait.FUTEX and (
             source != Source.TIMER or self._places.interpreters(row) or self._waits_on(row)
         ):
-            freed = self._released(row)
-            return "lock", self._places.lock(row) + (
-                f", released by {self._name(freed)}" if freed >= 0 else ""
-            )
+            return "lock", self._places.lock(row)
         if wait in (Wait.SEMAPHORE, Wait.FILE_LOCK):
             named = f"file lock on {thing}" if thing else "file lock"
             named = f"System V semaphore {int(row['object'])}" if wait == Wait.SEMAPHORE else named
-            return "lock", named + (f", released by {woke}" if woke else "")
+            return "lock", named
         if wait in (Wait.DISK, Wait.SYNC):
             return "disk", "fsync" if wait == Wait.SYNC else thing
         if wait == Wait.FAULT:
@@ -615,7 +706,7 @@ class Account:
         if wait == Wait.TIMER or source == Source.TIMER:
             return "timer", ""
         if wait == Wait.STOPPED:
-            return "process", "stopped by a signal, or frozen"
+            return "process", said(TailPlace.STOPPED)
         if wait == Wait.THROTTLED:
             return "runnable", "CPU quota"
         # A pipe of another kind, such as a child's output, is not among the calls.
@@ -666,19 +757,24 @@ class Account:
     def _holder(self, row: Any, begin: int, end: int) -> int:
         """Who had a lock that a thread waits for, in this stretch of its wait; -1: not known.
 
-        Who lets go at last has had it. But the interpreter's goes round while one waits: who runs has it.
+        Who lets go at last has had it. But the interpreter's goes round while one waits: who runs has it, or
+        was taken off its CPU.
         """
         if not self._places.interpreters(row):
             return self._released(row)
         waits = int(row["thread"])
         pid = self._schedule.threads[waits].pid
         ran = {
-            index: sum(ns for one, _, ns in self._cut(index, begin, end) if one["state"] == State.RUNNING)
+            index: sum(ns for one, _, ns in self._cut(index, begin, end) if self._at_work(one))
             for index, other in enumerate(self._schedule.threads)
             if other.pid == pid and index != waits
         }
         most = max(ran, key=lambda index: ran[index], default=-1)
         return most if most >= 0 and ran[most] > (end - begin) / 2 else -1
+
+    def _at_work(self, row: Any) -> bool:
+        """Whether a thread runs, or was taken off its CPU."""
+        return row["state"] == State.RUNNING or (row["state"] == State.RUNNABLE and self._preempted(row))
 
     def _released(self, row: Any) -> int:
         """Who let go of what a thread waited for, at last, where time-outs cut its wait; -1: not known."""

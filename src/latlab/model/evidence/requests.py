@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from latlab.model.evidence.said import Kind
 
-__all__ = ["ForecastDoubt", "NoTail", "Occupant", "RequestsDoubt", "TailPlace", "VersionsSaid"]
+__all__ = ["HELD_BY", "ForecastDoubt", "NoTail", "Occupant", "RequestsDoubt", "TailPlace", "VersionsSaid"]
+
+
+#: Of a lock's place: what stands behind it is who had it, and in which function.
+HELD_BY = ", held by "
 
 
 class Occupant(Kind):
@@ -21,7 +25,10 @@ class Occupant(Kind):
 class TailPlace(Kind):
     """Where the time of slow requests goes, beside threads, locks and waits."""
 
+    STOPPED = "stopped by a signal, or frozen"
     ANSWERS = "answers of {size}, made and sent"
+    BURST = "{name} was busy with earlier requests of the same connection, which came in a burst"
+    MANY = "{name} was busy with many that came before"
 
 
 class NoTail(Kind):

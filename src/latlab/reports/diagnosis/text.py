@@ -10,7 +10,8 @@ from latlab.model.diagnosis.answer import Answer, AnswerComparison, Applied, Bud
 from latlab.model.queues.tail import Tail, TailHop
 from latlab.reports.diagnosis.threads_text import thread_blocks
 from latlab.reports.queues.doubts import doubt_in_words
-from latlab.reports.requests.text import finding, tail_blocks
+from latlab.reports.requests.sentence import finding
+from latlab.reports.requests.text import tail_blocks
 from latlab.stats.quantiles import quantile_name
 from latlab.words import count, duration, limit, plural, share, table
 

@@ -5,24 +5,24 @@ from __future__ import annotations
 from latlab.model.machine.environment import Environment
 from latlab.model.requests import Requests
 from latlab.reports.html import Page
+from latlab.reports.requests.sentence import SAYS, finding
 from latlab.reports.requests.text import (
     FORECAST_COLUMNS,
     KIND_COLUMNS,
     PART_COLUMNS,
-    SAYS,
     SLOW_COLUMNS,
     common_lines,
     counted,
-    finding,
     forecast_notes,
     forecast_rows,
     kind_rows,
     part_rows,
+    slow_parts,
     slow_rows,
+    spent_title,
 )
 from latlab.reports.requests.timeline import timelines
 from latlab.reports.sections import figures
-from latlab.words import plural
 
 __all__ = ["add_requests", "report"]
 
@@ -65,21 +65,21 @@ def _sections(page: Page, found: Requests) -> None:
     )
     page.section(
         "What the slow ones do differently",
-        f"Mean of {plural(found.band, 'slow request')}, beside the median ones. Parts sum to the whole.",
+        f"{spent_title(found)}: the mean. Parts sum to the whole.",
     )
     page.figure(
         figures.bars(
             {
                 name: {SAYS[kind]: sum(one.ns for one in parts if one.kind == kind) / 1e6 for kind in SAYS
-                       if any(one.kind == kind for one in (*found.parts, *found.median_parts))}
-                for name, parts in (("slow", found.parts), ("median", found.median_parts))
+                       if any(one.kind == kind for one in (*slow_parts(found), *found.median_parts))}
+                for name, parts in (("slow", slow_parts(found)), ("median", found.median_parts))
             },
             "ms",
             across=True,
         ),
         "Where the time goes.",
     )  # fmt: skip
-    page.table(PART_COLUMNS, part_rows(found.parts, found.median_parts))
+    page.table(PART_COLUMNS, part_rows(slow_parts(found), found.median_parts))
     common = common_lines(found)
     if common:
         page.section("What the slow ones have in common", "Fisher's exact test against the median ones.")

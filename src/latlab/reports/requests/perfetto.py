@@ -7,7 +7,7 @@ from typing import Any
 
 from latlab.model.requests import Requests, SlowRequest
 from latlab.reports.json import dumps
-from latlab.reports.requests.text import SAYS
+from latlab.reports.requests.sentence import SAYS
 
 __all__ = ["trace"]
 

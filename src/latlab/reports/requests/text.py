@@ -3,54 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
-from latlab.model.evidence.requests import RequestsDoubt
-from latlab.model.evidence.said import kind_of
+from latlab.model.evidence.requests import TailPlace
 from latlab.model.requests import (
     NOT_ASKED,
+    CommonTrait,
     PartKind,
+    Parts,
     QuantileForecast,
     RequestKind,
     RequestPart,
     Requests,
     RequestsComparison,
 )
+from latlab.reports.requests.sentence import GROUPS, NAMED, SAYS, at_least_of, finding
 from latlab.words import count, duration, number, plural, share, table
 
 __all__ = [
     "FORECAST_COLUMNS",
     "KIND_COLUMNS",
     "PART_COLUMNS",
-    "SAYS",
     "SLOW_COLUMNS",
     "common_lines",
     "comparison_lines",
     "counted",
-    "finding",
     "forecast_notes",
     "forecast_rows",
     "kind_rows",
     "part_rows",
     "requests_lines",
+    "slow_parts",
     "slow_rows",
+    "spent_title",
     "tail_blocks",
 ]
 
-SAYS = {
-    "receive-queue": "waiting in the receive queue",
-    "thread": "waiting for a thread",
-    "running": "running",
-    "runnable": "runnable without a CPU",
-    "lock": "blocked on a lock",
-    "disk": "on the disk",
-    "process": "waiting for another process",
-    "fault": "in page faults",
-    "interrupt": "interrupted",
-    "timer": "waiting for a timer",
-    "send": "being sent",
-    "unexplained": "unexplained",
-}
 _FRAMING = {
     "resp": "RESP (Redis)",
     "http": "HTTP/1.1",
@@ -61,53 +48,8 @@ _FRAMING = {
 }
 _MOST_LINES = 12  # of kinds
 _MOST_TRAITS = 5
-_AT_WORK = ("running", "runnable")
-_BEHIND = 0.05  # of the difference
+_SMALL, _POOLED = 0.03, 3  # share of a part, below which so many of a kind are one line
 _LEAST = 0.005  # share of a part that is worth a line
-
-
-def finding(found: Requests) -> str:
-    """What makes the slow requests slow, where that holds, and the percentiles."""
-    doubts = {kind_of(one): one for one in found.distrust}
-    if not found.requests + found.still_open and RequestsDoubt.UNENDED in doubts:
-        return f"No request of which it is known when its answer ends: {doubts[RequestsDoubt.UNENDED]}."
-    if not found.requests + found.still_open and RequestsDoubt.ASKS in doubts:
-        return f"No requests seen: {doubts[RequestsDoubt.ASKS]}."
-    if not found.requests + found.still_open:
-        return "No requests seen: the program received none through a socket while it was observed."
-    named = [one for one in _NAMED if found.requests >= one[2]]
-    named += [] if named == list(_NAMED) else [("max", "max_ns", 0)]
-    whole = f"{', '.join(_bounded(found, name, field) for name, field, _ in named)}."
-    said = found.answer
-    if said.withheld:
-        return f"{whole} Cannot tell what makes the slow requests slow: {said.withheld}{_nearest(found)}."
-    where = f" ({said.where})" if said.where else ""
-    behind = ", preempted meanwhile, or behind another that does so" if said.behind > _BEHIND else ""
-    holder = ""
-    if said.holder:
-        told = _did(said.holder) if said.kind == "process" else _held(said.holder, said.ran)
-        holder = f" {told}"
-    counts = f"{said.slow} of {plural(said.of_slow, 'slow request')}, and {said.median} of {said.of_median}"
-    return (
-        f"The slow requests take {duration(said.extra_ns)} longer than the median ones, and spend "
-        f"{share(min(1.0, said.share), digits=0)} of that {SAYS[said.kind]}{where}{behind}: so do {counts} "
-        f"median ones.{holder} {whole}"
-    )
-
-
-def _did(holder: str) -> str:
-    """What the process did that was waited for."""
-    kind, space, where = holder.partition(" ")
-    return f"That process was {SAYS[cast('PartKind', kind)]}{space}{where} meanwhile."
-
-
-def _held(holder: str, ran: str) -> str:
-    """Who held the lock and in which function, where it ran or was ready to; else what it waited for."""
-    kind, space, where = holder.partition(" ")
-    if kind == "running" and where:
-        return f"The lock was held by {where[1:-1]}, which was running meanwhile."
-    who = f"The lock was held by {ran}, which was" if kind in _AT_WORK and ran else "Who held the lock was"
-    return f"{who} {SAYS[cast('PartKind', kind)]}{space}{where} meanwhile."
 
 
 _CHANGES = {
@@ -158,29 +100,17 @@ def forecast_notes(found: Requests) -> list[str]:
 def common_lines(found: Requests) -> list[str]:
     """What the slow requests have in common that median ones have not, a line each."""
     return [
-        f"{one.what}: {one.value}, in {one.slow} of {plural(one.of_slow, 'slow request')} and "
+        f"{one.what}: {one.value}, in {one.slow} of {_longest(found, one)} and "
         f"{one.median} of {one.of_median} median ones (p = {one.p_value:.1g})"
         for one in found.answer.common[:_MOST_TRAITS]
     ]
 
 
-#: Percentiles, and of how many requests each is told at least: of fewer it is the longest.
-_NAMED = (("p50", "p50_ns", 0), ("p99", "p99_ns", 100), ("p99.9", "p999_ns", 1000))
-
-
-def _bounded(found: Requests | RequestKind, name: str, field: str) -> str:
-    """A percentile, as at least so much where requests that are still open make it that."""
-    return f"{name} {_at_least(found, field)}".strip()
-
-
-def _at_least(found: Requests | RequestKind, field: str) -> str:
-    return f"{'≥ ' if field in found.at_least else ''}{duration(getattr(found, field))}"
-
-
-def _nearest(found: Requests) -> str:
-    """The parts that make the difference, where no single one does."""
-    said = [f"{SAYS[kind]} {share(part, digits=0)}" for kind, part in found.answer.candidates[:3]]
-    return f" (of the difference: {', '.join(said)})" if said else ""
+def _longest(found: Requests, one: CommonTrait) -> str:
+    """Those that decide what the slow ones have in common: all of them, or the longest."""
+    if one.of_slow < found.answer.of_slow:
+        return f"the {one.of_slow} longest of them"
+    return plural(one.of_slow, "slow request")
 
 
 def counted(found: Requests) -> list[str]:
@@ -229,9 +159,9 @@ def requests_lines(found: Requests) -> list[str]:
     lines += ["", table(KIND_COLUMNS, kind_rows(found, _MOST_LINES))]
     lines += [
         "",
-        f"Where the slow ones spend it (mean of {plural(found.band, 'request')}), beside the median ones:",
+        f"{spent_title(found)}:",
     ]
-    lines += [table(PART_COLUMNS, part_rows(found.parts, found.median_parts))]
+    lines += [table(PART_COLUMNS, part_rows(slow_parts(found), found.median_parts))]
     common = common_lines(found)
     if common:
         lines += ["", "What the slow ones have in common:", *(f"  {line}" for line in common)]
@@ -246,10 +176,26 @@ def requests_lines(found: Requests) -> list[str]:
 
 def tail_blocks(found: Requests, styled: bool) -> list[str]:
     """How many there were, and the slow ones' parts: what a diagnosis shows of them."""
-    spend = "spends its" if found.band == 1 else "spend their"
-    title = f"Where {plural(found.band, 'slow request')} {spend} time, beside the median ones"
-    rows = part_rows(found.parts, found.median_parts)
-    return [*counted(found), table(PART_COLUMNS, rows, title=title, styled=styled)]
+    rows = part_rows(slow_parts(found), found.median_parts)
+    return [*counted(found), table(PART_COLUMNS, rows, title=spent_title(found), styled=styled)]
+
+
+def slow_parts(found: Requests) -> Parts:
+    """Of the requests that the finding tells of."""
+    return found.answer.parts or found.parts
+
+
+def spent_title(found: Requests) -> str:
+    """Of the table of these parts."""
+    told = found.answer
+    count_of = told.of_slow if told.parts else found.band
+    group = told.group if told.parts else "slowest"
+    if count_of == 1:
+        return "Where the slowest request spends its time, beside the median ones"
+    which = GROUPS[group].format(count_of).replace("The", "the", 1)
+    left = f"; {told.left_out} late by latlab left out" if told.parts and told.left_out else ""
+    number_of = f" ({count_of}{left})" if group != "slowest" or left else ""
+    return f"Where {which}{number_of} spend their time, beside the median ones"
 
 
 KIND_COLUMNS = ("kind", "requests", "p50", "p99", "p99.9", "max")
@@ -264,8 +210,8 @@ def kind_rows(found: Requests, most: int) -> list[tuple[str, ...]]:
         (
             _kind_name(found, one),
             count(one.count),
-            *(_at_least(one, field) if one.count >= least else "–" for _, field, least in _NAMED),
-            _at_least(one, "max_ns"),
+            *(at_least_of(one, field) if one.count >= least else "–" for _, field, least in NAMED),
+            at_least_of(one, "max_ns"),
         )
         for one in shown
     ]
@@ -278,17 +224,32 @@ def _kind_name(found: Requests, kind: RequestKind) -> str:
 
 def part_rows(tail: Sequence[RequestPart], median: Sequence[RequestPart]) -> list[tuple[str | None, ...]]:
     """The parts of the slow ones that are worth a line, each beside the median ones'."""
-    usual = {(part.kind, part.where): part for part in median}
-    rows: list[tuple[str | None, ...]] = []
+    usual = {(part.kind, part.where): part.ns for part in median}
+    small: dict[PartKind, list[RequestPart]] = {}
     for part in tail:
-        if part.share < _LEAST:
-            continue
-        other = usual.get((part.kind, part.where))
-        rows.append((
-            SAYS[part.kind], part.where or None, duration(part.ns), share(part.share),
-            duration(other.ns) if other is not None else "0 ns",
-        ))  # fmt: skip
-    return rows
+        if part.share < _SMALL:
+            small.setdefault(part.kind, []).append(part)
+    pooled = {kind: each for kind, each in small.items() if len(each) >= _POOLED}
+    rows = [
+        (part.kind, part.where, part.ns, part.share, usual.get((part.kind, part.where), 0.0))
+        for part in tail
+        if part.share >= _LEAST and part not in pooled.get(part.kind, ())
+    ]
+    rows += [
+        (
+            kind, f"{len(each)} others", sum(one.ns for one in each), sum(one.share for one in each),
+            sum(usual.get((kind, one.where), 0.0) for one in each),
+        )
+        for kind, each in pooled.items()
+    ]  # fmt: skip
+    return [
+        (
+            "stopped" if where == TailPlace.STOPPED.value else SAYS[kind], where or None,
+            duration(ns), share(part), duration(median_ns),
+        )
+        for kind, where, ns, part, median_ns in sorted(rows, key=lambda row: -row[2])
+        if part >= _LEAST
+    ]  # fmt: skip
 
 
 def slow_rows(found: Requests) -> list[tuple[str, ...]]:

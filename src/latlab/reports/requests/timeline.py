@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import resources
 
 from latlab.model.requests import RequestSpan, SlowRequest
-from latlab.reports.requests.text import SAYS
+from latlab.reports.requests.sentence import SAYS
 from latlab.words import duration
 
 __all__ = ["timelines"]

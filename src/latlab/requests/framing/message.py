@@ -23,11 +23,13 @@ class Message:
         length: in bytes, which may be more than were given; UNKNOWN where these bytes don't tell.
         kind: of a request.
         ends: it ends a request or an answer; False of one that others follow.
+        asks: False of a farewell, which nobody answers.
     """
 
     length: int
     kind: str = ""
     ends: bool = True
+    asks: bool = True
 
 
 class Framing(Protocol):

@@ -51,7 +51,7 @@ class PostgreSql:
             kind = self._statements.get(name) or f"execute {name}".strip()
         else:
             kind = _NAMED.get(sort, "")
-        return Message(size + 1, kind, ends=sort in b"QSFpcf")
+        return Message(size + 1, kind, ends=sort in b"QSFpcf", asks=sort != b"X")
 
     def answer(self, data: bytes, asked: str) -> Message | None:
         """The answer at the beginning; see `Framing`."""

@@ -48,7 +48,7 @@ class Stream:
         self.began: Any = None
         self._known = b""
         self._skip = 0
-        self._ends = True
+        self._ends = self._asks = True
         self._kind = ""
         self._length = 0
 
@@ -98,12 +98,13 @@ class Stream:
     def _take(self, message: Message) -> None:
         self._kind = self._kind or message.kind
         self._length += message.length
-        self._ends = message.ends
+        self._ends, self._asks = message.ends, message.asks
 
     def _complete(self, found: list[Cut]) -> None:
-        if self._ends:
+        if self._ends and self._asks:
             found.append(Cut(self.began, self._kind, self._length))
             self.good += 1
+        if self._ends or not self._asks:
             self._kind, self._length, self.began = "", 0, None
 
     def _lose(self, kind: str) -> None:

@@ -9,14 +9,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from math import comb
 
-from latlab.model.evidence.requests import NoTail, Occupant, TailPlace
+from latlab.model.evidence.requests import HELD_BY, NoTail, Occupant, TailPlace
 from latlab.model.evidence.said import kind_of, said, values_of
 from latlab.model.requests import CommonTrait, PartKind, TailAnswer
 from latlab.requests.occupants import OBSERVED
 from latlab.requests.parts import PREEMPTED, Spent
 from latlab.requests.places import INTERPRETER
+from latlab.words import plural, share
 
-__all__ = ["chance_of", "holding", "longest", "tail_answer"]
+__all__ = ["chance_of", "holding", "longest", "others_of", "tail_answer"]
 
 _FEWEST = 5  # slow requests of which something is said
 _LONGER = 1.5  # times as long as the median ones, for there to be a tail
@@ -32,6 +33,8 @@ _OFTEN = 3.0  # times as long as usual, that running is a cause
 _DIRECT = 0.2  # of the difference, by which a cause is what they themselves do, too
 _BEHIND = ("runnable", "receive-queue", "thread")  # are what others do
 _TOGETHER = 3
+_NEARLY_ALL = 0.8
+_NAMED, _NO_THREAD = (Occupant.HAD, Occupant.NOBODY), "no thread"
 _SIZE = "answer's size"
 _SLOWEST_NS = 5.0  # a byte of a large answer: 200 MB/s
 
@@ -47,6 +50,8 @@ def tail_answer(
     tail_through: Sequence[Spent] = (),
     median_through: Sequence[Spent] = (),
     clients: Collection[str] = (),
+    beyond: Sequence[Spent] = (),
+    further: Sequence[Spent] = (),
 ) -> TailAnswer:
     """Which part makes the slow requests longer than the median ones; withheld where no single one does.
 
@@ -54,12 +59,13 @@ def tail_answer(
         tail, median: the parts of each request. tail_causes, median_causes: likewise, by `Account.causes`.
         common: what the slow ones have in common. held, followed: of the slow ones, by
             `Account.held` and `Account.followed`. tail_through, median_through: by `Account.through`.
-        clients: names of threads that ask.
+        clients: names of threads that ask. beyond: of the slow ones, by `Account.beyond`.
+        further: likewise, by `Account.further`.
     """
-    kept = _others(tail)
-    tail, tail_causes, held, followed, tail_through = (
+    kept = others_of(tail)
+    tail, tail_causes, held, followed, tail_through, beyond, further = (
         [group[at] for at in kept] if group else []
-        for group in (tail, tail_causes, held, followed, tail_through)
+        for group in (tail, tail_causes, held, followed, tail_through, beyond, further)
     )
     tail, median, tail_causes, median_causes, tail_through, median_through = (
         [_unobserved(one) for one in group]
@@ -72,15 +78,16 @@ def tail_answer(
     large = _made(answer, common, _making(tail_causes or tail, median_causes or median, clients))
     if large is not None:
         return large
-    beyond = _beyond(answer, tail_through, median_through)
+    through = _through(answer, tail_through, median_through)
     if answer.kind == "lock" and not answer.withheld:
         # One thread of an interpreter runs at a time, as in an event loop: who waits for its lock waits for
-        # what that one does.
-        if beyond is not None and beyond.kind != "lock" and answer.where.startswith(INTERPRETER):
-            return replace(beyond, common=tuple(common))
-        return replace(answer, holder=_holder(held), ran=_ran(held))
+        # what that one does; but that it has no CPU at times is not why it holds the lock.
+        does = through if answer.where.startswith(INTERPRETER) else None
+        if does is not None and does.kind not in ("lock", "runnable"):
+            return replace(does, common=tuple(common))
+        return _with_others(answer, held, beyond)
     if answer.kind == "process" and not answer.withheld:
-        return replace(answer, holder=_holder(followed))
+        return _with_others(answer, followed, further)
     if tail_causes and (answer.withheld or answer.kind in _BEHIND):
         # What they wait for behind others is the same thing as what these others do: it has one name.
         enough = caused.kind != "running" or _computes(tail_causes, median_causes)
@@ -88,13 +95,22 @@ def tail_answer(
             answer.withheld or answer.kind != "runnable" or caused.kind == "running"
         ):  # fmt: skip
             direct = dict(answer.candidates).get(caused.kind, 0.0)
-            holder, ran = (_holder(held), _ran(held)) if caused.kind == "lock" else ("", "")
-            behind = max(0.0, caused.share - direct)
-            return replace(caused, behind=behind, holder=holder, ran=ran, common=tuple(common))
-    return replace(beyond, common=tuple(common)) if answer.withheld and beyond is not None else answer
+            caused = replace(caused, behind=max(0.0, caused.share - direct), common=tuple(common))
+            return _with_others(caused, held, beyond) if caused.kind == "lock" else caused
+    return replace(through, common=tuple(common)) if answer.withheld and through is not None else answer
 
 
-def _beyond(answer: TailAnswer, tail: Sequence[Spent], median: Sequence[Spent]) -> TailAnswer | None:
+def _with_others(answer: TailAnswer, did: Sequence[Spent], further: Sequence[Spent]) -> TailAnswer:
+    """With what those did that were waited for; where they waited for a process, what that one did."""
+    holder = _holder(did)
+    process = holder.partition(" ")[0] == "process"
+    return replace(
+        answer, holder=holder, further=_holder(further) if process else "",
+        ran=_ran(did) if answer.kind == "lock" else "",
+    )  # fmt: skip
+
+
+def _through(answer: TailAnswer, tail: Sequence[Spent], median: Sequence[Spent]) -> TailAnswer | None:
     """What some of them do, while others wait for a lock that somebody has who does it, too: one cause."""
     if not tail:
         return None
@@ -117,7 +133,7 @@ def holding(around: TailAnswer, hundredth: TailAnswer) -> TailAnswer:
     return hundredth if around.withheld or held else around
 
 
-def _others(tail: Sequence[Spent]) -> list[int]:
+def others_of(tail: Sequence[Spent]) -> list[int]:
     """Which of the slow ones are not late by what observes, for most of their time; all where too few are."""
     found = [
         at for at, one in enumerate(tail) if one.get(("runnable", OBSERVED), 0.0) <= sum(one.values()) / 2
@@ -178,6 +194,7 @@ def _made(answer: TailAnswer, common: Sequence[CommonTrait], made: float) -> Tai
         return None  # so few bytes don't take that long: it is what they are computed from
     return replace(
         answer, withheld="", kind="send", where=said(TailPlace.ANSWERS, size=size.value), share=made,
+        where_share=made,
         slow=size.slow, of_slow=size.of_slow, median=size.median, of_median=size.of_median,
         p_value=size.p_value,
     )  # fmt: skip
@@ -220,15 +237,15 @@ def _judged(tail: Sequence[Spent], median: Sequence[Spent]) -> TailAnswer:
     has = _mostly if main or not largest else _longest
     slow, few = (sum(has(one, kind, usual, usually, extra) for one in group) for group in (tail, median))
     p_value = chance_of(slow, len(tail), few, len(median))
-    where = _where(tail, median, kind, more[kind])
-    if kind == "runnable" and not where:
-        where = _several(tail, median, more[kind])
+    where, part = _where(tail, median, kind, more[kind])
+    if kind == "runnable":
+        where, part = _who(tail, median, more[kind], extra)
     withheld = ""
     if kind == "unexplained":
         withheld = said(NoTail.NOT_SEEN)
     elif not (main or largest):
         withheld = said(NoTail.NO_SINGLE)
-    elif few > _USUAL * len(median):
+    elif few > max(1.0, _USUAL * len(median)):  # one of few may be longer by chance
         withheld = said(NoTail.USUAL)
     elif p_value > _RARE:  # as one slow request alone
         withheld = said(NoTail.TOO_FEW, number=len(tail))
@@ -237,7 +254,7 @@ def _judged(tail: Sequence[Spent], median: Sequence[Spent]) -> TailAnswer:
         withheld = said(NoTail.NO_CPU)
     return TailAnswer(
         withheld, kind, where, extra, more[kind] / extra,
-        slow, len(tail), few, len(median), p_value, candidates,
+        slow, len(tail), few, len(median), p_value, candidates, where_share=part / extra,
     )  # fmt: skip
 
 
@@ -315,8 +332,8 @@ def _longest(
     return sum(one.values()) - usually > 0.1 * extra and max(more, key=lambda each: more[each]) == kind
 
 
-def _where(tail: Sequence[Spent], median: Sequence[Spent], kind: PartKind, more: float) -> str:
-    """The place that makes most of this part's difference; "" where no single one does."""
+def _where(tail: Sequence[Spent], median: Sequence[Spent], kind: PartKind, more: float) -> tuple[str, float]:
+    """The place that makes most of this part's difference, and how much; "" where no single one does."""
     places: dict[str, float] = {}
     for group, sign in ((tail, 1.0), (median, -1.0)):
         for one in group:
@@ -332,34 +349,55 @@ def _where(tail: Sequence[Spent], median: Sequence[Spent], kind: PartKind, more:
             short[shorten(where)] = short.get(shorten(where), 0.0) + ns
         best = max(short, key=lambda where: short[where], default="")
         if best and short[best] > least:
-            return best
-    return ""
+            return best, short[best]
+    return "", 0.0
+
+
+def _without_function(where: str) -> str:
+    """A place without the function, of a lock without the one in which it was held."""
+    thing, held, holder = where.partition(HELD_BY)
+    return f"{thing}{held}{holder.partition(' in ')[0]}" if held else where.rpartition(", in ")[0] or where
 
 
 _SHORTER: tuple[Callable[[str], str], ...] = (
     lambda where: where,
-    lambda where: where.rpartition(", in ")[0] or where,
+    _without_function,
     lambda where: where.partition(",")[0],
+    lambda where: where.partition(",")[0].partition(" in ")[0],
 )
 
 
-def _several(tail: Sequence[Spent], median: Sequence[Spent], more: float) -> str:
-    """Who together had the CPUs for most of the time, where no single one did; "" where that isn't known."""
+def _who(tail: Sequence[Spent], median: Sequence[Spent], more: float, extra: float) -> tuple[str, float]:
+    """Who had the CPUs that were waited for: one for nearly all of it, or the first of several.
+
+    With their shares of the difference; "" where it isn't known of too much of it.
+    """
     had: dict[str, float] = {}
     for group, sign in ((tail, 1.0), (median, -1.0)):
         for one in group:
             for (part, where), ns in one.items():
-                if part == "runnable" and kind_of(where) is Occupant.HAD:
+                if part == "runnable":
                     had[where] = had.get(where, 0.0) + sign * ns / len(group)
-    first = [
-        where for where in sorted(had, key=lambda each: -had[each])[:_TOGETHER] if had[where] > 0.1 * more
+    unknown = had.pop("", 0.0)
+    ranked = sorted((where for where in had if had[where] > 0), key=lambda each: -had[each])
+    if not ranked or sum(had[where] for where in ranked) < _MADE * more or unknown > (1 - _MADE) * more:
+        return "", 0.0
+    first = ranked[0]
+    if had[first] >= _NEARLY_ALL * more or (kind_of(first) not in _NAMED and had[first] > _MAIN * more):
+        return first, had[first]
+    named = [where for where in ranked if kind_of(where) in _NAMED]
+    told = [where for where in named[:_TOGETHER] if had[where] > 0.1 * more] or named[:1]
+    if not told or sum(had[where] for where in named) < _MADE * more:
+        return "", 0.0
+    names = [
+        f"{values_of(where).get('name', _NO_THREAD)} {share(had[where] / extra, digits=0)}" for where in told
     ]
-    if sum(had[where] for where in first) < _MADE * more:
-        return ""
-    if len(first) == 1:
-        return first[0]
-    names = [values_of(where)["name"] for where in first]
-    return said(Occupant.SEVERAL, names=", ".join(names[:-1]), last=names[-1])
+    rest = len(named) - len(told)
+    if sum(had[where] for where in told) < _NEARLY_ALL * more and rest:
+        names.append(plural(rest, "other"))
+    if len(names) == 1:
+        return first, had[first]
+    return said(Occupant.SEVERAL, names=", ".join(names[:-1]), last=names[-1]), more
 
 
 def _holder(held: Sequence[Spent]) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 
-from latlab.model.evidence.requests import RequestsDoubt
+from latlab.model.evidence.requests import RequestsDoubt, TailPlace
 from latlab.model.evidence.said import kind_of, said
 from latlab.model.evidence.threads import ScheduleNote
 from latlab.model.requests import (
@@ -21,7 +22,7 @@ from latlab.model.requests import (
 from latlab.model.schedule import Schedule
 from latlab.requests.connections import GIVEN_UP_NS, NEVER, Found
 from latlab.requests.faults import Faults
-from latlab.requests.judging.answer import holding, longest, tail_answer
+from latlab.requests.judging.answer import holding, longest, others_of, tail_answer
 from latlab.requests.judging.common import traits_of
 from latlab.requests.judging.forecast import forecasts
 from latlab.requests.parts import Account, merged
@@ -82,25 +83,39 @@ def summarise(
         [one(index) for index in usual] for one in (account.causes, account.through)
     )
 
-    def judged(which: Sequence[int]) -> TailAnswer:
+    def judged(which: Sequence[int], group: Literal["hundredth", "p99.9", "slowest"]) -> TailAnswer:
+        every, which_apart = len(which), apart(which)
+        kept = others_of(which_apart)
+        which, which_apart = [which[at] for at in kept], [which_apart[at] for at in kept]
         long = _long(times, which, usual)
-        which_apart = apart(which)
         common = traits_of(
             rows, [which[at] for at in long], usual, ([which_apart[at] for at in long], median), found.kinds,
             found.connections, account.cpu_of,
         )  # fmt: skip
-        causes, held, followed, through = (
+        causes, held, followed, through, beyond, further = (
             [one(index) for index in which]
-            for one in (account.causes, account.held, account.followed, account.through)
-        )
-        return tail_answer(
+            for one in (
+                account.causes, account.held, account.followed, account.through, account.beyond,
+                account.further,
+            )
+        )  # fmt: skip
+        answer = tail_answer(
             which_apart, median, causes, median_causes, common, held, followed, through, median_through,
-            account.clients(),
+            account.clients(), beyond, further,
+        )  # fmt: skip
+        ahead = [account.ahead[index] for index in which if index in account.ahead]
+        queued = kind_of(answer.where) in (TailPlace.BURST, TailPlace.MANY)
+        return replace(
+            answer, group=group, parts=merged(which_apart), left_out=every - len(kept),
+            ahead=int(np.median(ahead)) if queued and ahead else 0,
         )  # fmt: skip
 
-    answer = judged(slow if len(slow) >= _FEWEST_SLOW else order[-_FEWEST_SLOW:].tolist())
     if len(order) >= _MANY:
-        answer = holding(answer, judged(_hundredth(order)))
+        answer = holding(judged(slow, "p99.9"), judged(_hundredth(order), "hundredth"))
+    elif len(slow) >= _FEWEST_SLOW:
+        answer = judged(slow, "hundredth")
+    else:
+        answer = judged(order[-_FEWEST_SLOW:].tolist(), "slowest")
     told, why = forecasts(schedule, rows, account, slow) if forecast else ((), NOT_ASKED)
     seconds = schedule.seconds
     return Requests(
@@ -149,12 +164,20 @@ def _long(times: Array, slow: Sequence[int], usual: Sequence[int]) -> list[int]:
 
 
 def _end_with_threads(rows: Array, schedule: Schedule) -> None:
-    """Who reads a connection and ends will not answer any more what came on it."""
+    """Who reads a connection and ends will not answer any more what came on it.
+
+    And what nobody has read of a process that has ended was none of its own: it came later at this address,
+    or ended with it.
+    """
     ended = {one.tid: one.ended_ns for one in schedule.threads if one.ended}
+    process = {one.tid: one.pid for one in schedule.threads}
+    alive = {one.pid for one in schedule.threads if not one.ended}
     for at in np.flatnonzero((rows["answered"] == NEVER) & (rows["sent"] == NEVER)).tolist():
-        row = rows[at]
-        if row["read"] != NEVER and int(row["reader"]) in ended:
-            rows["sent"][at] = max(int(row["read"]), ended[int(row["reader"])])
+        row, reader = rows[at], int(rows["reader"][at])
+        if reader in ended and row["read"] != NEVER:
+            rows["sent"][at] = max(int(row["read"]), ended[reader])
+        elif reader in ended and process[reader] not in alive:
+            rows["sent"][at] = max(int(row["arrived"]), ended[reader])
 
 
 def _percentiles(times: Array, still: Array) -> tuple[dict[str, int], tuple[str, ...]]:
