@@ -1,4 +1,4 @@
-"""None"""
+"""Jitter: bins, outliers, exports, the causes of gaps, and what its result warns of."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from latlab.jitter import (
     write_hdr,
     write_outliers,
 )
-from latlab.jitter._measure import allowed_cpus, interrupt_counts
+from latlab.jitter._measure import _refusals, allowed_cpus, interrupt_counts
 from latlab.model.machine.jitter import DOUBTFUL, JitterResult, JitterWarning, WarningKind
 from latlab.reports.jitter.text import classic
 from latlab.stats.quantum import detect_quantum
@@ -265,3 +265,15 @@ def test_a_size_that_no_machine_has_room_for_is_a_usage_error(
         main(["jitter", size[0], "99999999999998"])
     assert left.value.code == 2
     assert f"{size[1]} is 99,999,999,999,998; the most is" in capsys.readouterr().err
+
+
+def test_cores_that_are_refused_for_one_reason_are_one_line() -> None:
+    fine = {"affinity_error": 0, "scheduling_error": 0, "migrations": 0}
+    raw = [{**fine, "cpu": 0}, *({**fine, "cpu": cpu, "affinity_error": 22} for cpu in (2, 3, 4))]
+
+    assert [str(one) for one in _refusals(raw)] == [
+        "CPUs 2-4 were refused (Invalid argument): offline or outside of our cpuset"
+    ]
+    assert [str(one) for one in _refusals(raw[:2])] == [
+        "CPU 2 was refused (Invalid argument): offline or outside of our cpuset"
+    ]

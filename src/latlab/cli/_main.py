@@ -91,6 +91,20 @@ def latlab() -> None:
     """Find out where a program's latency comes from, and how much a fix would gain."""
 
 
+def _command_of(arguments: list[str] | None) -> str:
+    """The command that the arguments begin with: click's error of an option without its value names none."""
+    command: click.Command | None = latlab
+    path = "latlab"
+    for word in sys.argv[1:] if arguments is None else arguments:
+        if not isinstance(command, click.Group):
+            break
+        command = command.get_command(click.Context(command), word)
+        if command is None:
+            break
+        path += f" {word}"
+    return path
+
+
 def _flushed(code: Any, keep: bool) -> Any:
     """A command's own exit code, or that of an output which could not take the rest."""
     try:
@@ -131,7 +145,7 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo(error.format_message(), err=True)
         sys.exit(ExitCode.USAGE)
     except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "latlab"
+        command = error.ctx.command_path if error.ctx else _command_of(arguments)
         said = printable(_plain(error.format_message()))
         click.echo(_usage(command, said, _nearest_choice(error, said)), err=True)
         sys.exit(ExitCode.USAGE)

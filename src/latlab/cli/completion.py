@@ -12,9 +12,9 @@ _LINES = {
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(sorted(_LINES)))
+@click.argument("shell", metavar="SHELL", type=click.Choice(sorted(_LINES)))
 def completion(shell: str) -> None:
-    """Print the line that completes latlab in SHELL, for its start-up file."""
+    """Print the line that completes latlab in SHELL (bash, zsh or fish), for its start-up file."""
     line, file = _LINES[shell]
     click.echo(line)
     click.echo(f"latlab completion: put this line into {file}", err=True)

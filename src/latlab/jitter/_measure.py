@@ -24,7 +24,7 @@ from latlab.model.evidence.jitter import JitterSaid, TraceStop
 from latlab.model.evidence.said import said
 from latlab.model.machine.jitter import CoreJitter, JitterWarning, WarningKind
 from latlab.stats.quantum import detect_quantum
-from latlab.system.cpus import OthersBusy, online_cpus, own_threads, parse_cpu_list, threads_off
+from latlab.system.cpus import OthersBusy, cpu_list, online_cpus, own_threads, parse_cpu_list, threads_off
 from latlab.system.environment import kernel_hz
 from latlab.system.kernel.samples import Events
 from latlab.system.kernel.tracefs import tracefs
@@ -349,19 +349,20 @@ _INTERRUPTED = JitterWarning(WarningKind.INTERRUPTED, said(JitterSaid.INTERRUPTE
 
 def _refusals(raw: Sequence[dict[str, Any]]) -> list[JitterWarning]:
     warnings = []
-    for one in raw:
-        if one["affinity_error"]:
-            why = os.strerror(one["affinity_error"])
-            text = said(JitterSaid.CPU_REFUSED, cpu=one["cpu"], why=why)
-            warnings.append(JitterWarning(WarningKind.CPU_REFUSED, text))
-        if one["scheduling_error"]:
-            why = os.strerror(one["scheduling_error"])
-            text = said(JitterSaid.PRIORITY_REFUSED, cpu=one["cpu"], why=why)
-            warnings.append(JitterWarning(WarningKind.PRIORITY_REFUSED, text))
-        if one["migrations"]:
-            text = said(JitterSaid.CPU_WENT_AWAY, cpu=one["cpu"])
-            warnings.append(JitterWarning(WarningKind.CPU_WENT_AWAY, text))
-    return warnings
+    # A line a reason and not a core: `--cpus 0-99` on two cores is one mistake.
+    for key, kind, text, were in (
+        ("affinity_error", WarningKind.CPU_REFUSED, JitterSaid.CPU_REFUSED, (" was", " were")),
+        ("scheduling_error", WarningKind.PRIORITY_REFUSED, JitterSaid.PRIORITY_REFUSED, ("", "")),
+    ):
+        for error in sorted({one[key] for one in raw} - {0}):
+            cpus = [one["cpu"] for one in raw if one[key] == error]
+            which = f"CPU{'s' * (len(cpus) > 1)} {cpu_list(cpus)}{were[len(cpus) > 1]}"
+            warnings.append(JitterWarning(kind, said(text, cpus=which, why=os.strerror(error))))
+    return warnings + [
+        JitterWarning(WarningKind.CPU_WENT_AWAY, said(JitterSaid.CPU_WENT_AWAY, cpu=one["cpu"]))
+        for one in raw
+        if one["migrations"]
+    ]
 
 
 def _difference(

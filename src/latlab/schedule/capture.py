@@ -176,7 +176,8 @@ def capture_pids(
     """
     for pid in pids:
         if not threads_of(pid):
-            raise InputError(f"process {pid}", "there is no such process, or it has ended")
+            what = "there is no such process, or it has ended"
+            raise InputError(f"process {pid}", what, remedy="see `ps -e`")
     sampling = Sampling(stacks and method != "proc")
     piped = transfers is not None and method != "proc" and bool(pipes_of(tree_of(pids)))
     collector = _collector(method, sampling, sockets=transfers is not None, pipes=piped)

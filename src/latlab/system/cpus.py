@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from latlab.errors import UsageError
 
-__all__ = ["OthersBusy", "ahead_of_others", "online_cpus", "own_threads", "parse_cpu_list", "threads_off"]
+__all__ = [
+    "OthersBusy",
+    "ahead_of_others",
+    "cpu_list",
+    "online_cpus",
+    "own_threads",
+    "parse_cpu_list",
+    "refused_cpus",
+    "threads_off",
+]
 
 _IDLE, _IOWAIT, _STEAL = 3, 4, 7  # of the columns of /proc/stat: not work of this machine's programs
 _COLUMNS = 8  # guests' time, behind them, stands in user's already
@@ -43,6 +52,36 @@ def parse_cpu_list(text: str) -> list[int]:
             raise UsageError(f"'{part}' is not a CPU list", remedy="write for example 0-3,7")
         cpus.update(range(low, high + 1, stride))
     return sorted(cpus)
+
+
+def cpu_list(cpus: Iterable[int]) -> str:
+    """CPUs as the kernel writes them: ``0-3,7``."""
+    spans: list[list[int]] = []
+    for cpu in sorted(set(cpus)):
+        if spans and spans[-1][1] == cpu - 1:
+            spans[-1][1] = cpu
+        else:
+            spans.append([cpu, cpu])
+    return ",".join(f"{low}-{high}" if high > low else f"{low}" for low, high in spans)
+
+
+def refused_cpus(cpus: Iterable[int]) -> list[int]:
+    """Those that a thread of ours can't be pinned to: absent, offline, or outside of our cpuset.
+
+    The process's own affinity does not say it: a CPU that isolcpus= keeps free is outside of it, and may be
+    had.
+    """
+    refused = []
+    usual = os.sched_getaffinity(0)
+    try:
+        for cpu in cpus:
+            try:
+                os.sched_setaffinity(0, {cpu})
+            except OSError:
+                refused.append(cpu)
+    finally:
+        os.sched_setaffinity(0, usual)
+    return refused
 
 
 def own_threads(proc: Path = Path("/proc")) -> frozenset[int]:

@@ -24,6 +24,7 @@ __all__ = ["Results", "load"]
 
 Floats = npt.NDArray[np.float64]
 Tests = dict[str, list[Floats]]
+_REMEDY = "give a recording, raw CSV, or JSON of pyperf, Google Benchmark, hyperfine, pytest-benchmark"
 _SCALE_NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 
@@ -59,20 +60,20 @@ def load(path: Path) -> Results:
         tests = {t: [r.sample.times_ns for r in raw.rows if r.test == t] for t in raw.tests()}
         return Results("latlab", _checked(path, tests), environment, raw.meta.get("asked", {}))
     if path.is_dir():
-        raise InputError(path, "is not a recording")
+        raise InputError(path, "is not a recording", remedy=_REMEDY)
     try:
         document = json.loads(read_file(path, MOST_TEXT_BYTES).decode("utf-8"))
     except OSError as error:
         raise InputError(path, f"can't be read ({error.strerror})") from None
     except UnicodeDecodeError:
-        raise InputError(path, "is neither JSON nor raw results") from None
+        raise InputError(path, "is neither JSON nor raw results", remedy=_REMEDY) from None
     except RecursionError:
         raise InputError(path, "is nested too deeply for a result") from None
     except ValueError as error:
         place = f"line {error.lineno}" if isinstance(error, json.JSONDecodeError) else None
-        raise InputError(path, "is truncated or not JSON", place=place, remedy="write it again") from None
+        raise InputError(path, "is truncated or not JSON", place=place, remedy=_REMEDY) from None
     if not isinstance(document, dict):
-        raise InputError(path, "is not a result of a benchmark")
+        raise InputError(path, "is not a result of a benchmark", remedy=_REMEDY)
     if baseline.is_baseline(document):
         return _baseline(path)
     try:
@@ -82,10 +83,7 @@ def load(path: Path) -> Results:
                 return Results(found.tool, _checked(path, found.tests), found.environment)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise InputError(path, f"is damaged ({type(error).__name__}: {error})") from None
-    raise InputError(
-        path, "is not a benchmark result that latlab can read",
-        remedy="give a recording, raw CSV, or JSON of pyperf, Google Benchmark, hyperfine, pytest-benchmark",
-    )  # fmt: skip
+    raise InputError(path, "is not a benchmark result that latlab can read", remedy=_REMEDY)
 
 
 def _baseline(path: Path) -> Results:

@@ -158,14 +158,14 @@ def write_reports(options: dict[str, Any], documents: Sequence[dict[str, Any]], 
 def settings_of(options: dict[str, Any]) -> Settings:
     """The settings that the options ask for."""
     from latlab.bench import default_settings
+    from latlab.system.cpus import cpu_list, refused_cpus
 
     base = default_settings()
     cpus: tuple[int, ...] = options["cpus"] or ()
-    absent = sorted(set(cpus) - os.sched_getaffinity(0))
-    if absent:
+    if absent := refused_cpus(cpus):
         raise UsageError(
-            f"--cpus: this machine offers no CPU {', '.join(map(str, absent))} to this process",
-            remedy=f"it offers {', '.join(map(str, sorted(os.sched_getaffinity(0))))}",
+            f"--cpus: this machine offers no CPU {cpu_list(absent)} to this process",
+            remedy=f"it offers {cpu_list(os.sched_getaffinity(0))}",
         )
     several = len(cpus) > 1
     fifo = options["scheduling"] == "fifo" or (options["scheduling"] is None and not several)

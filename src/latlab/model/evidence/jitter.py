@@ -45,8 +45,8 @@ class JitterSaid(Kind):
         "replaced it, which give the core to others; see `latlab system check`"
     )
     INTERRUPTED = "stopped by the user: what was measured until then is kept"
-    CPU_REFUSED = "CPU {cpu} was refused ({why}): it is offline or outside of our cpuset"
-    PRIORITY_REFUSED = "SCHED_FIFO was refused on CPU {cpu} ({why}); run as root or raise `ulimit -r`"
+    CPU_REFUSED = "{cpus} refused ({why}): offline or outside of our cpuset"
+    PRIORITY_REFUSED = "SCHED_FIFO was refused on {cpus} ({why}); run as root or raise `ulimit -r`"
     CPU_WENT_AWAY = "CPU {cpu} went away while measuring (taken offline?): the rest ran elsewhere"
     NOT_REQUESTED = "it was not requested"
 

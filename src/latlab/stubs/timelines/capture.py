@@ -112,7 +112,7 @@ def capture_pid(
     from latlab.system.kernel.tracing import Tracer
 
     if not threads_of(pid):
-        raise InputError(f"process {pid}", "there is no such process, or it has ended")
+        raise InputError(f"process {pid}", "there is no such process, or it has ended", remedy="see `ps -e`")
     wanted = [*_events.TRACEPOINTS, *([_events.FAULTS] if faults else [])]
     tracer = Tracer(wanted, ring_bytes=4 << 20)
     interrupted = False
