@@ -260,6 +260,62 @@ def test_a_queue_between_processes_is_one_queue(counters: Path, method: str) -> 
 
 
 @pytest.mark.side_by_side
+def test_a_queue_of_connections_is_a_pool_of_those_who_take_and_give_back(counters: Path) -> None:
+    found = _queues(
+        counters,
+        """
+        import queue, threading
+        pool, work = queue.Queue(), queue.Queue()
+        for one in ("first", "second"):
+            pool.put(one)
+        for _ in range(200):
+            work.put(str(_))
+        def handle():
+            while True:
+                work.get()
+                got = pool.get()
+                pool.put(got)
+                work.task_done()
+        for _ in range(4):
+            threading.Thread(target=handle, daemon=True).start()
+        work.join()
+        print("ready", flush=True)
+        input()
+        """,
+    )
+    pool, work = found["pool (feed.py:3)"], found["work (feed.py:3)"]
+    assert (pool["source_name"], pool["drain_name"]) == ("handle", "handle")
+    assert (work["source_name"], work["drain_name"]) == ("main", "handle")
+
+
+def test_a_queue_that_only_started_processes_use_has_the_name_of_who_made_it(counters: Path) -> None:
+    found = _queues(
+        counters,
+        """
+        import multiprocessing as mp
+        def make(out):
+            for one in range(20):
+                out.put(one)
+        def take(inlet, done):
+            for _ in range(20):
+                inlet.get()
+            done.put(None)
+        if __name__ == "__main__":
+            mp.set_start_method("spawn")
+            links, done = mp.Queue(5), mp.SimpleQueue()
+            every = [mp.Process(target=make, args=(links,)), mp.Process(target=take, args=(links, done))]
+            for one in every:
+                one.start()
+            done.get()
+            print("ready", flush=True)
+            input()
+            for one in every:
+                one.join()
+        """,
+    )
+    assert {name.partition(" (")[0] for name in found} == {"links", "done"}
+
+
 def test_pools_and_executors_are_named_by_what_they_do(counters: Path) -> None:
     queues = _queues(
         counters,

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from latlab.lab.diagnosis.joined import contested, joined
+from latlab.lab.diagnosis.lines import sentence_of
 from latlab.model.diagnosis.answer import Answer, AnswerLine
 from latlab.model.evidence.pipeline import RunDoubt
 from latlab.model.evidence.said import said
@@ -234,6 +235,35 @@ def test_a_disk_that_the_threads_wait_for_stays_before_a_queue_that_overflows_at
     disk = replace(SLEEP, kind=LimitKind.DISK, name="disk")
     assert joined(answer(Verdict.BURST), findings(disk)).limiting_stage == "disk"
     assert joined(answer(Verdict.BURST), findings()).verdict == Verdict.BURST
+
+
+@pytest.mark.parametrize(
+    ("full", "share", "dropped", "named"),
+    [(0.02, 0.9, (), "loader"), (0.3, 0.9, (), None), (0.02, 0.6, (), None), (0.02, 0.9, ("ore",), None)],
+)
+def test_a_queue_that_was_full_in_passing_says_nothing_against_what_nearly_all_progress_waited_for(
+    full: float, share: float, dropped: tuple[str, ...], named: str | None
+) -> None:
+    threads = findings(replace(SLEEP, share=share))
+    late = Doubt(DoubtKind.CAME_LATE, "ore", "stamp", 0.06)
+    for seen in (answer(Verdict.BURST), answer(Verdict.UNKNOWN, late)):
+        told = joined(replace(seen, losses=dropped), threads, overfull=full)
+        assert told.limiting_stage == named
+
+
+def test_what_the_queues_could_not_tell_is_no_evidence_for_what_the_threads_name() -> None:
+    assert joined(answer(Verdict.UNKNOWN), findings()).evidence == SLEEP.evidence
+
+
+def test_an_executor_that_limits_nothing_is_not_told_beside_the_line_that_waits_for_it() -> None:
+    parse = AnswerLine(("parse", "save"), "Bottleneck: parse.", "parse", Verdict.STAGE, 1.0, ())
+    calls = AnswerLine(("parse_page",), "No stage limits.", None, Verdict.NONE, 1.0, (), aside=True)
+    assert sentence_of((parse, calls)) == "Bottleneck: parse."
+    slow = replace(
+        calls, sentence="Bottleneck: parse_page.", limiting_stage="parse_page", verdict=Verdict.STAGE
+    )
+    assert "parse_page: Bottleneck: parse_page." in sentence_of((parse, slow))
+    assert "calls: No stage limits." in sentence_of((parse, replace(calls, stages=("calls",), aside=False)))
 
 
 MANAGER = Role("manager", 1, (7,), 0.04, 0.22, {"poll": 0.7}, 0.3, 0.03, "app.py")

@@ -529,3 +529,32 @@ def test_a_semaphore_for_which_tasks_wait_is_named_where_no_queue_stands_beside(
 
 def test_a_semaphore_that_is_held_all_the_time_and_hardly_waited_for_is_not_named() -> None:
     assert analyse(gated(0.1)).verdict is Verdict.UNKNOWN
+
+
+def test_what_is_waited_for_a_pool_without_a_queue_beside_it_is_in_the_budget() -> None:
+    found = analyse(gated(0.9))
+    budget = mean_budget(found)
+    assert budget is not None
+    # Ten tasks take the one object 100 times a second in all, and wait for 90 % of the time each.
+    parts = {(part.kind, part.where): round(part.ns / MS) for part in budget.parts}
+    assert (parts["waiting", "gate"], parts["service", "fetch"]) == (90, 10)
+
+
+def test_a_pool_for_which_users_wait_in_a_part_of_the_time_only_is_less_sure() -> None:
+    always, seen = analyse(gated(0.9)), gated(0.95)
+    times = seen.stage_times
+    waited = (np.minimum(times["t_ns"], 1_080 * MS) * 0.95).astype(np.uint64)  # nothing after 54 % of it
+    half = analyse(
+        replace(seen, stage_times={**times, "blocked_ns": waited, "busy_ns": times["t_ns"] - waited})
+    )
+    assert (always.verdict, half.verdict) == (Verdict.POOL, Verdict.POOL)
+    assert 0.5 < half.confidence < 0.9 < always.confidence < 1
+
+
+def test_a_user_who_has_ended_waits_for_no_object_any_more() -> None:
+    seen = gated(0.9)
+    times = seen.stage_times
+    early = times["t_ns"] < 600 * MS
+    ended = {name: values[(times["stage"] == 0) | early] for name, values in times.items()}
+    found = analyse(replace(seen, stage_times=ended))
+    assert (found.limiting_stage, found.verdict) == ("gate", Verdict.POOL)

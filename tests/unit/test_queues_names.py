@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import sys
 from concurrent.futures.process import _process_chunk
@@ -46,6 +47,12 @@ def test_each_of_several_queues_on_one_line_has_the_name_that_it_is_assigned_to(
     space = {"make": module["make"], "self": SimpleNamespace(), "__name__": "feed"}
     exec(compile(line, str(file), "exec"), space)
     assert module["made"] == [f"{name} (feed.py:1)" for name in told]
+
+
+def test_what_asyncio_runs_in_a_thread_is_called_after_its_function(names: ModuleType) -> None:
+    run = contextvars.copy_context().run
+    assert names.function_name(functools.partial(run, render)) == "render"
+    assert names.function_name(functools.partial(run, functools.partial(render, 1))) == "render"
 
 
 def render() -> None:

@@ -203,3 +203,33 @@ def test_who_lacks_cpus_and_leaves_one_idle_is_bound_to_the_others() -> None:
     schedule = made.schedule()
     schedule.intervals["cpu"][::4] = 1
     assert bound_to(replace(schedule, foreign=schedule.foreign[:0])) is None  # it uses both
+
+
+def test_who_lacks_cpus_after_each_wait_for_the_disk_is_told_both() -> None:
+    made = Made()
+    made.thread("app")
+    writer = made.thread("committer")
+    for at in range(0, 1000, 10):
+        made.run(writer, at, at + 1)
+        made.wait(writer, at + 1, at + 3, on=Wait.SYNC, source=Source.DISK, item=-1)
+        made.ready(writer, at + 3, at + 10)
+        made.foreign += [(0, (at + 3) * MS, (at + 10) * MS, 9)]
+    limit = found_in(made).limit
+    assert limit.kind is LimitKind.CPU
+    assert "committer waits for the disk, too, 20.0 % of its time" in limit.sentence
+
+
+def test_threads_of_which_one_sleeps_while_the_others_wait_for_it_take_turns() -> None:
+    made = Made()
+    made.thread("app")
+    users = [made.thread(f"http-{i}") for i in range(3)]
+    for at in range(0, 990, 30):
+        for one, user in enumerate(users):
+            begin = at + 10 * one
+            made.wait(user, max(0, begin - 20), begin, users[one - 1], item=4096 * (one + 1))
+            made.wait(user, begin, begin + 9, on=Wait.TIMER, source=Source.TIMER, item=-1)
+            made.run(user, begin + 9, begin + 10)
+    limit = found_in(made).limit
+    assert (limit.kind, limit.name) == (LimitKind.TIMER, "http")
+    assert "3 × http wait for each other, each 65.0 % of its time" in limit.sentence
+    assert "slept 29.7 %, and waited for others 67.0 %" in limit.evidence[0]

@@ -255,6 +255,50 @@ def test_a_main_thread_that_hardly_waits_for_the_interpreters_lock_is_not_limite
     assert (found_in(made).limit.name == "GIL") == waits
 
 
+def test_a_main_thread_that_works_or_would_for_nearly_all_of_its_life_is_not_limited_by_the_lock() -> None:
+    """As beside a neighbour: who holds the lock lacks a CPU, and so does who works most."""
+    made = Made()
+    main, helpers = made.thread("app"), [made.thread("feed"), made.thread("collect")]
+    stack = made.stack(main, "take_gil", "publish", running=False)
+    for at in range(0, 1000, 10):
+        made.run(main, at, at + 2)
+        made.ready(main, at + 2, at + 8.7)
+        made.wait(main, at + 8.7, at + 10, helpers[0], item=4096, sample=stack)
+        for other, helper in enumerate(helpers):
+            made.wait(helper, at, at + 7, main if other == 0 else helpers[0], item=4096, sample=stack)
+            made.ready(helper, at + 7, at + 9)
+            made.run(helper, at + 9, at + 10)
+    found = found_in(made)
+    assert [lock.name for lock in found.locks] == ["GIL"]
+    assert found.limit.kind is not LimitKind.LOCK
+
+
+@pytest.mark.parametrize(
+    ("python", "told"), [(True, "its interpreter lock (GIL)"), (False, "its lock at 0x7000")]
+)
+def test_a_lock_of_a_server_is_told_as_that_process(python: bool, told: str) -> None:
+    made = Made()
+    client = made.thread("client")
+    server = "python3" if python else "shop"
+    made.wait(
+        made.thread(server, pid=200), 0, 1000, on=Wait.POLL, item=2, source=Source.UNKNOWN
+    )  # its main one
+    workers = [made.thread(server, pid=200) for _ in range(3)]
+    made.commands[200] = (server, "shop.py")
+    for at in range(0, 990, 30):
+        made.run(client, at, at + 1)
+        made.wait(client, at + 1, at + 30, workers[0], on=Wait.SOCKET, item=1)
+        for one, worker in enumerate(workers):
+            begin = at + 10 * one
+            if begin > 15:  # it looks up after 5 ms, as CPython does
+                made.wait(worker, begin - 20, begin - 15, source=Source.TIMER, item=0x7000)
+                made.wait(worker, begin - 15, begin, workers[one - 1], item=0x7000)
+            made.run(worker, begin, begin + 10)
+    found = analyse(made.schedule(), root=100)
+    assert (found.limit.kind, found.limit.name) == (LimitKind.PROCESS, "shop.py" if python else "shop")
+    assert f"(pid 200). Its threads take turns at {told}" in found.limit.sentence
+
+
 @pytest.mark.parametrize(("process", "named"), [("python3", True), ("app", False)])
 def test_the_lock_of_an_interpreter_without_symbols_is_told_by_what_waits_right_beneath_python(
     process: str, named: bool

@@ -9,6 +9,7 @@ from tests.unit.threads_made import Made, found_in, pipeline
 
 from latlab.model.schedule import Frame, Source, Wait
 from latlab.model.threads import Code, LimitKind
+from latlab.schedule.code.names import telling
 from latlab.system.kernel.polling import LOOKS, TAKES
 from latlab.threads import analyse
 from latlab.threads._code import spin_lock
@@ -99,6 +100,39 @@ def test_a_pool_has_one_name_though_one_of_its_threads_is_known() -> None:
         role for role in analyse(schedule, labels={schedule.threads[2].tid: "hash"}).roles if role.count > 1
     ]
     assert (pool.name, pool.count) == ("hash", 3)
+
+
+def test_threads_of_one_name_of_which_some_have_a_label_are_one_role() -> None:
+    made = pipeline(fast=2, slow=10)
+    made.names[1:3] = ["parse_page", "pool"]
+    schedule = made.schedule()
+    found = analyse(schedule, labels={schedule.threads[2].tid: "parse_page"})
+    assert sorted((role.name, role.count) for role in found.roles) == [("app", 1), ("parse_page", 2)]
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("nginx: master process nginx -p /srv/data -c /srv/nginx.conf", "nginx: master process nginx"),
+        ("nginx: worker process", "nginx: worker process"),
+        ("nginx: master process /usr/sbin/nginx", "nginx: master process"),
+    ],
+)
+def test_a_title_names_a_process_without_what_it_was_started_with(title: str, name: str) -> None:
+    made = Made()
+    main = made.thread("nginx")
+    made.commands[100] = (title,)
+    made.run(main, 0, 1000)
+    assert found_in(made).limit.name == name
+
+
+def test_what_keeps_track_of_a_programs_resources_is_called_so() -> None:
+    made = Made()
+    main = made.thread("python3")
+    line = "from multiprocessing.resource_tracker import main;main(5)"
+    made.commands[100] = ("/usr/bin/python3", "-c", line)
+    made.run(main, 0, 1000)
+    assert found_in(made).limit.name == "multiprocessing resource tracker"
 
 
 def test_samples_without_a_name_count_beside_those_with_one() -> None:
@@ -275,3 +309,18 @@ def test_a_thread_that_the_program_named_is_not_told_by_where_its_runtime_starts
     made.stack(typeset, "rb_ary_sort", "rb_vm_invoke_proc", "start_thread", "clone3", times=30)
 
     assert [role.name for role in found_in(made).roles if "typeset" in role.name] == ["press.rb: typeset"]
+
+
+@pytest.mark.parametrize(
+    ("library", "name"),
+    [("/usr/lib/x86_64-linux-gnu/libz.so.1", ""), ("/usr/lib/libcrypto.so.3", "SHA256_Final")],
+)
+def test_what_python_code_has_a_library_compute_is_told_as_that_code(library: str, name: str) -> None:
+    native = Frame(name, module=library, offset=0x5D80, begin=0 if name else 0x5D00)
+    inside = Frame("compress", "/usr/lib/python3.11/zlib.py", 3)
+    own = Frame("parse_page", "/home/me/app.py", 4)
+    outer = Frame("main", "/home/me/app.py", 20)
+    assert telling([native, Frame("deflate", module=library), inside, own, outer]) is own
+    mine = Frame("blend", module="/home/me/fast.cpython-311-x86_64-linux-gnu.so", begin=64)
+    assert telling([mine, own, outer]) is mine
+    assert telling([native]) is native

@@ -28,6 +28,8 @@ from latlab.threads._code import (
     while_held,
 )
 from latlab.threads._edges import busy_of, shares_of
+from latlab.threads._locks import Word
+from latlab.threads._roles import process_name
 from latlab.words import share
 
 __all__ = [
@@ -47,6 +49,10 @@ _SURE_LOCK = 0.95  # of the resampled blocks, of a lock that no stack tells
 _LOCK = 0.35
 _MAIN_RUNS, _HARDLY = 0.6, 0.1  # of what all threads run; of its own time at work
 _ALONE = 0.8  # of what all threads of an interpreter run
+_ALL_LIFE = 0.8  # of the main thread's life at work: what it waits for is not what it lacks
+_TURNS = 0.35  # of their time, that threads of one role wait for each other
+_ASLEEP = 0.8  # of its time: then it hardly does anything else
+_AT_DISK = 0.05  # of a role's time: worth telling where CPUs are short
 _RESAMPLES = 400
 _COLLECTS = 0.1  # of samples, and of a CPU: what is worth a sentence
 _SIGNATURE = re.compile(r"\(.*\)( const)?$")  # of a function in C++
@@ -79,6 +85,8 @@ def lock_of(facts: Facts, total: float) -> Limit | None:
     )
     if gil and _one_runs(facts, threads):
         return None
+    if not facts.own & {facts.schedule.threads[thread].pid for thread in threads}:
+        return _of_peer(facts, threads, word, gil, part, confidence)
     name = "GIL" if gil else word.name
     holding, waiting_roles = _held_by(facts, word.holds, holders), _roles(facts, waiters)
     held = said(ThreadEvidence.HELD_BY, holders=holding, waiters=waiting_roles)
@@ -115,6 +123,33 @@ def lock_of(facts: Facts, total: float) -> Limit | None:
         tuple(evidence),
         held_code or code,
     )
+
+
+def _of_peer(facts: Facts, threads: set[int], word: Word, gil: bool, part: float, confidence: float) -> Limit:
+    """A lock of another program: who looks for it has to look there."""
+    held = {one: sum(end - begin for begin, end in word.holds.get(one, ())) for one in threads}
+    most = facts.schedule.threads[max(sorted(held), key=lambda one: held[one])]
+    name = process_name(most)
+    running = sum(facts.times[one].running for one in threads) / 1e9 / facts.schedule.seconds
+    return Limit(
+        LimitKind.PROCESS,
+        name,
+        confidence,
+        part,
+        said(
+            ThreadFinding.PEER_LOCK,
+            name=name,
+            pid=most.pid,
+            lock="its interpreter lock (GIL)" if gil else f"its {word.what} at {word.address:#x}",
+            part=part,
+        ),
+        (
+            said(ThreadEvidence.LOCK_WAITS, waits=word.waits, mean_ns=word.wait_ns / max(1, word.waits),
+                 longest_ns=word.longest_ns),
+            said(ThreadEvidence.TOGETHER, threads=len(threads), cpus=running),
+        ),
+        hottest(facts.schedule, threads),
+    )  # fmt: skip
 
 
 def _held_by(facts: Facts, holds: Mapping[int, Sequence[tuple[int, int]]], holders: Sequence[int]) -> str:
@@ -165,16 +200,19 @@ def _holds_for_most(blocks: Array, everything: Array) -> float:
 def _one_runs(facts: Facts, threads: set[int]) -> bool:
     """Whether one thread does nearly all that they run: it limits, and not what the others lack.
 
-    A main thread that does most of it, and hardly waits for the lock, ends no sooner without the lock.
+    A main thread that does most of it, and hardly waits for the lock, ends no sooner without the lock;
+    nor does one that works, or would if it had a CPU, for nearly all of its life.
     """
     ran = sum(facts.times[thread].running for thread in threads)
     first = max(threads, key=lambda thread: facts.times[thread].running)
     mine, who = facts.times[first], facts.schedule.threads[first]
     if mine.running >= _ALONE * ran:
         return True
-    waits = mine.blocked.get("futex", 0)
+    waits, works = mine.blocked.get("futex", 0), mine.running + mine.runnable
+    if who.tid == who.pid and works >= _ALL_LIFE * mine.life:
+        return True
     main = who.tid == who.pid and mine.running >= _MAIN_RUNS * ran
-    return main and waits <= _HARDLY * (mine.running + mine.runnable)
+    return main and waits <= _HARDLY * works
 
 
 def _roles(facts: Facts, indices: Sequence[int]) -> str:
@@ -240,14 +278,25 @@ def described(facts: Facts, first: Candidate, part: float, confidence: float) ->
         name = role.name if sleeper is None else instance_of(facts, role, sleeper)
         shown = counted(role) if sleeper is None else name
         running = _mean(facts, asleep, "running")
-        paces = said(ThreadFinding.PACES, who=shown, running=running)
+        times = [facts.times[one] for one in asleep]
+        life = max(1, sum(one.life for one in times))
+        slept, inner = sum(one.timer for one in times) / life, sum(one.inner for one in times) / life
+        told = said(ThreadFinding.SLEEPS, who=shown, part=part)
+        if role.paced:
+            told = said(ThreadFinding.PACES, who=shown, running=running)
+        elif len(asleep) > 1 and inner >= _TURNS:
+            told = said(ThreadFinding.SLEEPS_IN_TURN, who=shown, part=part, inner=inner)
+        runnable = sum(one.runnable for one in times) / life
+        waited = max(0.0, 1 - running - runnable - slept)
+        did = {"who": shown, "running": running, "runnable": runnable, "asleep": slept, "waited": waited}
+        mostly = said(ThreadEvidence.SLEPT, who=shown, running=running)
         return Limit(
             LimitKind.TIMER,
             name,
             confidence,
             part,
-            paces if role.paced else said(ThreadFinding.SLEEPS, who=shown, part=part),
-            (said(ThreadEvidence.SLEPT, who=shown, running=running),),
+            told,
+            (mostly if slept >= _ASLEEP else said(ThreadEvidence.RAN_AND_SLEPT, **did),),
             # Where a goroutine sleeps no thread waits: where it works tells which it is.
             (hottest if first.roles[0] in facts.goroutines.cpus else waiting_places)(facts.schedule, asleep),
         )
@@ -401,17 +450,21 @@ def _of_cpu(facts: Facts, first: Candidate, part: float, confidence: float) -> L
     ]
     if facts.blame.stranger:
         names = facts.schedule.foreign_names
-        most = sorted(facts.blame.stranger.items(), key=lambda item: -item[1])[:3]
-        listed = ", ".join(f"{names.get(tid, '?')} (thread {tid}) {share(had)}" for tid, had in most)
-        evidence.append(said(ThreadEvidence.OTHERS_HAD, listed=listed))
+        by_name: Counter[str] = Counter()
+        for tid, had in facts.blame.stranger.items():
+            by_name[names.get(tid, "?")] += had  # type: ignore[assignment]
+        listed = ", ".join(f"{name} {share(had)}" for name, had in by_name.most_common(3))
+        everybody = sum(facts.blame.stranger.values())
+        evidence.append(said(ThreadEvidence.OTHERS_HAD, part=everybody, listed=listed))
     if first.name == "CPU quota":
         stopped = facts.schedule.throttled_ns / 1e9 / seconds
         limited = f" ({facts.schedule.quota})" if facts.schedule.quota else ""
         sentence = said(ThreadFinding.QUOTA, quota=limited, stopped=min(1.0, stopped or part))
     elif first.name == "CPUs":
-        sentence = said(ThreadFinding.CPUS, runnable=runnable)
+        sentence = said(ThreadFinding.CPUS, runnable=runnable, disk=_disk_behind(facts))
     else:
-        sentence = said(ThreadFinding.CPUS_SHARED, name=first.name, runnable=runnable)
+        shared = {"name": first.name, "runnable": runnable, "disk": _disk_behind(facts)}
+        sentence = said(ThreadFinding.CPUS_SHARED, **shared)
     busiest = sorted(facts.roles, key=lambda role: -role.runnable * role.count)[:2]
     evidence += [
         said(ThreadEvidence.ROLE_RAN, who=counted(role), running=role.running, runnable=role.runnable)
@@ -421,6 +474,15 @@ def _of_cpu(facts: Facts, first: Candidate, part: float, confidence: float) -> L
     name = first.name if first.name in ("CPUs", "CPU quota") else f"CPUs (neighbour {first.name})"
     code = hottest(facts.schedule, range(len(facts.times)))
     return Limit(LimitKind.CPU, name, confidence, part, sentence, tuple(evidence), code)
+
+
+def _disk_behind(facts: Facts) -> str:
+    """That who is short of CPUs waits for the disk as well: each wait for that costs one for a CPU; or ""."""
+    role = max(facts.roles, key=lambda one: one.limits, default=None)
+    waits = 0.0 if role is None else sum(role.blocked.get(kind, 0.0) for kind in ("disk", "sync"))
+    if role is None or waits < _AT_DISK:
+        return ""
+    return said(ThreadFinding.DISK_COSTS_CPU, who=counted(role), part=waits)
 
 
 def _threads_with(facts: Facts, cause: str) -> list[int]:

@@ -206,6 +206,9 @@ def words_of(schedule: Schedule, tracks: Sequence[Track], role_of: Mapping[int, 
                 word.timed += 1
             if sample >= 0:
                 _count_stack(schedule, sample, word)
+        for key, number in track.looks.items():
+            if key in words:
+                words[key].timed += number
     window = max(1, schedule.ended_ns - schedule.began_ns)
     for address, waits in ended.items():
         word = words[address]

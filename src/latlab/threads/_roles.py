@@ -42,6 +42,8 @@ _NO_ENTRY = frozenset(
 _STATE = re.compile(
     r"(?<=\S) (idle( in transaction( \(aborted\))?)?|startup|authentication|[A-Z]{4,}( [A-Z]+)*)( waiting)?$"
 )
+_TITLE = re.compile(r"[\w.-]+: \w")
+_OPTIONS = re.compile(r" (-|\S*/).*$")
 _VERSION = re.compile(r"[\d.]*")  # that a program is called by, and was not started by
 _COMM = 15  # bytes of a name that the kernel keeps
 _MANY = 5
@@ -109,6 +111,9 @@ def process_name(thread: ScheduledThread) -> str:
         program = PurePath(thread.command[0]).name or process
         if _INTERPRETERS.match(program) and process[:4] == program[:4]:  # else it has become another one
             return _script(thread.command) or program
+        if _TITLE.match(thread.command[0]):
+            # A server that writes into its title what it is, and what it was started with.
+            program = _OPTIONS.sub("", thread.command[0])
         if program.startswith(process[:_COMM]) or _VERSION.fullmatch(process.removeprefix(program)):
             return _STATE.sub("", program).rstrip(": ")
     return process
@@ -126,6 +131,8 @@ def _script(command: Sequence[str]) -> str:
             return next(words, "")
         if word == "-c":
             line = next(words, "")
+            if "resource_tracker" in line:
+                return "multiprocessing resource tracker"
             # A worker of multiprocessing is started by such a line, which names nothing of the program.
             worker = "spawn_main" in line or "forkserver" in line
             return "multiprocessing worker" if worker else f"{PurePath(command[0]).name} -c"
@@ -316,6 +323,7 @@ def labelled(schedule: Schedule, groups: Sequence[Group], labels: Mapping[int, s
         else:
             for label, threads in parts.items():
                 out.append(Group(label or group.name, group.process, group.entry, tuple(threads)))
+    out = _one_of_a_name(out)
     names = Counter(group.name for group in out)
     seen: Counter[str] = Counter()
     apart = []
@@ -324,6 +332,18 @@ def labelled(schedule: Schedule, groups: Sequence[Group], labels: Mapping[int, s
         name = group.name if names[group.name] == 1 else f"{group.name} ({group.process})"
         apart.append(Group(name + "'" * (seen[group.name] - 1), group.process, group.entry, group.threads))
     return tuple(apart)
+
+
+def _one_of_a_name(groups: Sequence[Group]) -> list[Group]:
+    """Those of one process that do the same by their names, as threads that came too late for a label."""
+    joined: dict[tuple[str, str], Group] = {}
+    for group in groups:
+        key = (group.name, group.process)
+        if key in joined:
+            threads = tuple(sorted((*joined[key].threads, *group.threads)))
+            group = Group(group.name, group.process, joined[key].entry or group.entry, threads)
+        joined[key] = group
+    return list(joined.values())
 
 
 def _by_gap(threads: Sequence[int], running: Sequence[float]) -> list[tuple[int, ...]]:

@@ -57,6 +57,7 @@ class Track:
     """One thread, interval by interval. All lists have one entry an interval, in the order of time.
 
     Attributes:
+        looks: of each futex word how often it looked up from a wait for it, by a time-out.
         spun: ns that it ran in loops that wait; these are intervals of `Wait.SPIN`.
     """
 
@@ -69,6 +70,7 @@ class Track:
     waker: list[int] = field(default_factory=list)
     object: list[int] = field(default_factory=list)
     sample: list[int] = field(default_factory=list)
+    looks: Counter[int] = field(default_factory=Counter, kw_only=True)
     spun: int = field(default=0, kw_only=True)
 
     def at(self, time: int) -> int:
@@ -248,6 +250,7 @@ def _shared_words(
 def _joined(track: Track) -> Track:
     """Looks up from a wait for a futex, made part of it."""
     kept, after = [True] * len(track.begin), 0
+    looks: Counter[int] = Counter()
     for i, source in enumerate(track.source):
         if i < after or source != Source.TIMER or not _waits_for_a_futex(track, i):
             continue
@@ -255,12 +258,14 @@ def _joined(track: Track) -> Track:
         while track.source[last] == Source.TIMER and (again := _again(track, last)) > 0:
             last = again
         track.end[i], track.source[i], track.waker[i] = track.end[last], track.source[last], track.waker[last]
+        looks[track.object[i]] += last > i
         after = last + 1
         kept[i + 1 : after] = [False] * (last - i)
     if all(kept):
         return track
     columns = ("begin", "end", "state", "wait", "source", "waker", "object", "sample")
-    return Track(track.thread, *(list(compress(getattr(track, name), kept)) for name in columns))
+    joined = (list(compress(getattr(track, name), kept)) for name in columns)
+    return Track(track.thread, *joined, looks=looks)
 
 
 def _waits_for_a_futex(track: Track, i: int) -> bool:

@@ -126,7 +126,8 @@ def judge(facts: Facts) -> Limit:
             facts, candidates, said(ThreadReason.NOTHING_LEADS, listed=_listed(candidates, total))
         )
     if second is not None and second.total > _CLEAR * first.total:
-        return _withheld(facts, candidates, said(ThreadReason.IN_TURN, listed=_listed(candidates, total)))
+        both = _listed(candidates[:2], total)
+        return _withheld(facts, candidates, said(ThreadReason.IN_TURN, listed=both))
     if first.kind is LimitKind.NETWORK and not first.name:
         return _withheld(facts, candidates, said(ThreadReason.WHICH_PEER, part=part))
     if first.kind is LimitKind.CPU and first.name == "CPUs":

@@ -36,6 +36,7 @@ from latlab.model.diagnosis.answer import Answer, Applied, Floor, Forecast, Step
 from latlab.model.machine.environment import Environment
 from latlab.model.queues.analysis import Verdict
 from latlab.model.threads import Limit, LimitKind
+from latlab.queues.judge.sentences import overflowing
 from latlab.system.environment import capture
 from latlab.system.scratch import scratch
 from latlab.words import duration, plural, share
@@ -47,6 +48,7 @@ _RESERVE_S = 4.0  # of the budget, for what comes after the forecast
 _LEAST_OBSERVED_S = 1.0
 _MORE = 2  # times the time that it takes: a budget that carries what was left out
 _OF_THREADS = 0.5  # of the time that is left, for a simulation of threads before a model of queues
+_NO_STAGES = frozenset((LimitKind.CPU, LimitKind.LOCK, LimitKind.DISK, LimitKind.NETWORK, LimitKind.LOAD))
 _UNEVEN = 0.5  # of the looks at the CPUs' speed: then runs are compared that no one speed made
 
 
@@ -96,8 +98,11 @@ def diagnose_question(question: Question, output: Path, tell: Tell) -> Diagnosis
         else:
             answer = about_queues(question, application, seen, place, floor, findings, steps)
             if seen.threads is not None:
-                alike = contested(seen.queues.diagnosis, seen.queues.observation, seen.threads)
-                answer = joined(answer, seen.threads, seen.distrust, alike)
+                found = seen.queues.diagnosis
+                alike = contested(found, seen.queues.observation, seen.threads)
+                over = overflowing(found.queues)
+                full = 1.0 if over is None or over.dropped else over.full
+                answer = joined(answer, seen.threads, seen.distrust, alike, full)
             _save_answer(writer, answer)
             deadline = begin + question.budget_s - _RESERVE_S
             answer = _with_forecast(question, application, answer, seen, place, deadline, steps)
@@ -176,6 +181,9 @@ def _with_forecast(
     steps: Steps,
 ) -> Answer:
     """What a faster stage would buy: measured by running it again, else by a model, labelled as one."""
+    if question.stage is None and answer.verdict in _NO_STAGES:
+        # CPUs, a lock or a disk are nothing that a component or a model of queues could make faster.
+        return _with_schedule(question, answer, seen, deadline, steps)
     stage = question.stage or _stage_that_limits(answer) or answer.tail_stage
     if question.apply is not None and question.stage is None:
         stage = _stage_to_fix(question, answer, seen, stage)

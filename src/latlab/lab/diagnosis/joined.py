@@ -39,6 +39,8 @@ _MORE_WORK = 1.5  # times as much of the time
 _KEPT = 0.25  # of the time, a thread without a CPU: then it may not stand still by itself
 _MOSTLY_WITHOUT = 0.5  # of the progress, without a CPU
 _RUNNABLE = 0.15  # of the progress: less is no lack of CPUs
+_HICCUP = 0.1  # of the time, a queue that is full in passing, as when threads come late …
+_MOSTLY = 0.8  # … beside what so much of the progress waited for
 
 
 def joined(
@@ -46,6 +48,7 @@ def joined(
     threads: ThreadFindings,
     distrust: tuple[str, ...] = (),
     contested: frozenset[str] = frozenset(),
+    overfull: float = 1.0,
 ) -> Answer:
     """The answer by the queues, with what threads tell; by the threads where the queues name nothing.
 
@@ -53,6 +56,7 @@ def joined(
         distrust: what of the answer's is about the observation itself, and not about too few events.
         contested: stages that the queues saw enough of, and could not tell apart: threads, which do not count
             events, can't either.
+        overfull: share of the time that the queue which overflows was full.
     """
     answer = replace(answer, threads=threads)
     limit = threads.limit
@@ -105,8 +109,12 @@ def joined(
     verdicts = {answer.verdict, *(line.verdict for line in answer.lines)}
     doubts = (*answer.doubts, *(doubt for line in answer.lines for doubt in line.doubts))
     # Who holds the lock is known whether or not some of those who wait for it lack a CPU as well.
-    known = _OPEN | {DoubtKind.CAME_LATE} if limit.kind is LimitKind.LOCK else _OPEN
-    if limit.kind is LimitKind.DISK and not answer.losses:
+    # Nor does a hiccup tell against what nearly all of the progress waited for.
+    known = _OPEN
+    mostly = overfull < _HICCUP and limit.share >= _MOSTLY and not answer.losses
+    if limit.kind is LimitKind.LOCK or mostly:
+        known = _OPEN | {DoubtKind.CAME_LATE}
+    if (limit.kind is LimitKind.DISK or mostly) and not answer.losses:
         verdicts -= {Verdict.BURST}  # a queue that overflows at times, behind what waits for the disk
     if not verdicts <= {Verdict.UNKNOWN, Verdict.NONE} or any(doubt.kind not in known for doubt in doubts):
         return answer
@@ -118,8 +126,14 @@ def joined(
         return answer
     if (by_lock := by_interpreter_lock(answer, threads)) is not None:
         return by_lock
-    why = said(RunEvidence.QUEUES_ALONE, sentence=answer.sentence)
-    return replace(_by_threads(answer, threads, why), distrust=tuple(ended))
+    return replace(_by_threads(answer, threads, *_beside(answer)), distrust=tuple(ended))
+
+
+def _beside(answer: Answer) -> tuple[str, ...]:
+    """What the queues say beside the threads that name something: not what they could not tell either."""
+    if answer.verdict != Verdict.NONE or answer.lines or answer.stalls:
+        return ()
+    return (said(RunEvidence.QUEUES_ALONE, sentence=answer.sentence),)
 
 
 def _of_its_threads(sentence: str, verdict: str, stage: str | None, threads: ThreadFindings) -> str:
@@ -153,7 +167,7 @@ def _names(threads: ThreadFindings) -> bool:
     return sure and not threads.distrust and not takes_no_cpu(threads)
 
 
-def _by_threads(answer: Answer, threads: ThreadFindings, why: str) -> Answer:
+def _by_threads(answer: Answer, threads: ThreadFindings, *why: str) -> Answer:
     limit = threads.limit
     return replace(
         answer,
@@ -161,7 +175,7 @@ def _by_threads(answer: Answer, threads: ThreadFindings, why: str) -> Answer:
         limiting_stage=limit.name,
         verdict=str(limit.kind),
         confidence=limit.confidence,
-        evidence=(*limit.evidence, why),
+        evidence=(*limit.evidence, *why),
         doubts=(),
         lines=(),
     )

@@ -287,6 +287,7 @@ class AnswerLine:
     Attributes:
         stages: those that belong to it.
         sentence, limiting_stage, verdict, confidence, evidence, doubts, budget: as of the answer.
+        aside: an executor's queue of calls: its stage does a part of what another line's stage does.
     """
 
     stages: tuple[str, ...]
@@ -297,6 +298,7 @@ class AnswerLine:
     evidence: tuple[str, ...]
     doubts: tuple[Doubt, ...] = ()
     budget: Budget | None = None
+    aside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,7 +396,8 @@ class Answer:
         kind = _KINDS.get(self.verdict, LimitKind.UNKNOWN)
         role = None if self.threads is None else self.threads.role(self.limiting_stage)
         if self.limiting_stage is not None:
-            kind = LimitKind.THREAD
+            # Objects that are held while others wait for them are locks of which there are several.
+            kind = LimitKind.LOCK if self.verdict == Verdict.POOL else LimitKind.THREAD
         if role is not None and self.threads is not None:
             if role.asleep and self.verdict != Verdict.STOPPED:  # who has ended paces nothing
                 kind = LimitKind.TIMER

@@ -64,7 +64,7 @@ class ThreadEvidence(Kind):
         "its threads ran on {cpus} only, while {others} was idle {idle:share} of the time: an affinity or a "
         "cpuset keeps them there (`taskset -cp PID` shows and changes it)"
     )
-    OTHERS_HAD = "in that time others had of the CPUs: {listed}"
+    OTHERS_HAD = "in that time other programs had {part:share} of all CPUs' time: {listed}"
     ROLE_RAN = "{who} ran {running:share} of the time, runnable {runnable:share}"
     BLOCKED = "{who} was blocked {part:share} of the time on: {on}"
     ALL_USED = "all its threads together used {cpus:.2f} CPUs"
@@ -86,6 +86,14 @@ class ThreadFinding(Kind):
         "No resource is short: {who} paces itself. It begins each round when that is due, works "
         "{running:share} of the time, and sleeps until the next."
     )
+    SLEEPS_IN_TURN = (
+        "No resource is short, but {who} wait for each other, each {inner:share} of its time: the program "
+        "waits for the sleeps of the one whose turn it is, {part:share} of the time."
+    )
+    PEER_LOCK = (
+        "Bottleneck: another process, {name} (pid {pid}). Its threads take turns at {lock}: progress waited "
+        "for who held it {part:share} of the time."
+    )
     NETWORK = "Bottleneck: the network peer {peer}. Progress waited for it {part:share} of the time."
     PROCESS = "Bottleneck: another process, {name}. Progress waited for it {part:share} of the time."
     ROLE = "Bottleneck: {who}{sleeps}. Progress waited for it {part:share} of the time."
@@ -100,11 +108,14 @@ class ThreadFinding(Kind):
     )
     CPUS = (
         "Bottleneck: the CPUs. What progress waited for was ready and had none {runnable:share} of the "
-        "time; its own threads compete for them."
+        "time; its own threads compete for them.{disk}"
     )
     CPUS_SHARED = (
         "Bottleneck: the CPUs, which {name} uses too. What progress waited for was ready and had none "
-        "{runnable:share} of the time."
+        "{runnable:share} of the time.{disk}"
+    )
+    DISK_COSTS_CPU = (
+        " {who} waits for the disk, too, {part:share} of its time, and after each of these waits for a CPU."
     )
     LOAD = "Nothing in the program limits it. {why}, {part:share} of the time."
     UNKNOWN = "Cannot tell what limits: {why}."

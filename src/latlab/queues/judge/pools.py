@@ -9,21 +9,24 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from latlab.model.evidence.queues import QueueEvidence
 from latlab.model.evidence.said import said
-from latlab.model.queues.analysis import Verdict
+from latlab.model.queues.analysis import StageResult, Verdict
 from latlab.model.queues.observation import Observation
 from latlab.queues.judge.measures.measured import Measured
 from latlab.queues.judge.measures.series import Series, is_pool
 from latlab.queues.judge.measures.stages import StageView
-from latlab.queues.judge.measures.threads import stage_times
+from latlab.queues.judge.measures.threads import stage_times, told_threads
 from latlab.queues.judge.ranking import LOADED
 
-__all__ = ["PoolWait", "pool_by_itself", "pool_that_limits", "pool_waits"]
+__all__ = ["PoolAlone", "PoolWait", "pool_by_itself", "pool_that_limits", "pool_waits"]
 
 _WAITERS = 0.5  # events in hand that wait for an object, on average
 _FEWEST = 50  # objects taken, of a pool that no queue stands beside
+_BLOCKS = 40  # of the time, that are drawn anew
+_RESAMPLES = 400  # none of n tells of less than about 3 / n
 
 
 @dataclass(frozen=True)
@@ -74,34 +77,98 @@ def _by_own_times(wait: PoolWait, measured: Measured, i: int) -> PoolWait:
     return replace(wait, waiting=waiting, wait_ns=waiting * seconds / taken * 1e9 if taken else None)
 
 
-def pool_by_itself(
-    observation: Observation, series: Series, window: tuple[int, int]
-) -> tuple[str, str] | None:
-    """The pool that limits where there is no queue, and the sentence: a semaphore of tasks, for one.
+@dataclass(frozen=True)
+class PoolAlone:
+    """A pool beside which there is no queue.
+
+    Attributes:
+        name: of the pool; "" where it does not limit.
+        confidence: how often it limits when blocks of the time are drawn anew.
+        sentence: that says so.
+        waits: of each pool how long a taker waits for an object, in ns.
+        users: what each taker does for how long, an object after the other.
+    """
+
+    name: str
+    confidence: float
+    sentence: str
+    waits: dict[int, float]
+    users: tuple[StageResult, ...]
+
+
+def pool_by_itself(observation: Observation, series: Series, window: tuple[int, int]) -> PoolAlone:
+    """The pool that limits where there is no queue, with the sentence: a semaphore of tasks, for one.
 
     Its users say for how long each of them waits for an object; where they do so for most of the time, and
     all objects are out, there are too few of these, or they are held for too long.
     """
-    waited = stage_times(observation, np.array(window, np.int64), "blocked_ns")
-    found: tuple[float, str, str] | None = None
+    edges = np.linspace(*window, _BLOCKS + 1).astype(np.int64)
+    waited, busy, idle = (
+        stage_times(observation, edges, name) for name in ("blocked_ns", "busy_ns", "idle_ns")
+    )
+    nothing = np.zeros(_BLOCKS)
+    number = told_threads(observation)
+    limits = PoolAlone("", 0.0, "", {}, ())
+    most, waits_ns, users = 0.0, {}, {}
+    lasted = max(1e-9, (window[1] - window[0]) / 1e9)
     for row, queue in enumerate(series.queues):
         taken = int(series.out[row, -1] - series.out[row, 0])
         if not is_pool(queue) or taken < _FEWEST or queue.drain not in waited:
             continue
         seconds = max(series.seconds, 1e-12)
         empty = float(series.weights[series.low[row] == 0].sum() / seconds)
-        waits = float(waited[queue.drain].sum()) * 1e9 / max(1, window[1] - window[0])
-        if empty >= LOADED and waits >= _WAITERS and (found is None or waits > found[0]):
+        each, works = waited[queue.drain], float(busy.get(queue.drain, nothing).sum())
+        lives = each + busy.get(queue.drain, nothing) + idle.get(queue.drain, nothing)
+        waits, threads = float(each.sum() / max(lives.sum(), 1e-12)), number.get(queue.drain, 1)
+        waits_ns[queue.number] = float(each.sum()) * threads / taken * 1e9
+        users[queue.drain] = StageResult(
+            queue.drain, (queue.name,), (), ready=0.0, starved=0.0, blocked=min(1.0, waits),
+            utilisation=works / lasted, service_ns=works * threads / taken * 1e9, rate_hz=taken / lasted,
+            cpu=None, run_queue=None, involuntary_hz=None,
+        )  # fmt: skip
+        if empty >= LOADED and waits >= _WAITERS and waits > most:
             facts = {"pool": queue.name, "empty": empty, "stage": queue.drain, "waits": waits}
-            found = waits, queue.name, said(QueueEvidence.POOL_ALONE, **facts)
-    return found[1:] if found is not None else None
+            sure = _holds(_empty_blocks(series, row, edges), each, lives)
+            most = waits
+            limits = PoolAlone(queue.name, sure, said(QueueEvidence.POOL_ALONE, **facts), {}, ())
+    return replace(limits, waits=waits_ns, users=tuple(users.values()))
+
+
+def _empty_blocks(series: Series, row: int, edges: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The share of each stretch of the time in which a pool has no object."""
+    at = np.clip(np.searchsorted(edges, series.t_ns, side="right") - 1, 0, len(edges) - 2)
+    whole = np.bincount(at, series.weights, len(edges) - 1)
+    none = np.bincount(at, series.weights * (series.low[row] == 0), len(edges) - 1)
+    return none / np.maximum(whole, 1e-12)
+
+
+def _holds(
+    empty: NDArray[np.float64],
+    waits: NDArray[np.float64] | None = None,
+    lives: NDArray[np.float64] | None = None,
+) -> float:
+    """How often the pool is as empty, and as many wait, when blocks of the time are drawn anew.
+
+    Args:
+        waits: shape (blocks,): seconds that its users wait. lives: that they are there.
+    """
+    random = np.random.default_rng(23)
+    drawn = random.integers(0, len(empty), (_RESAMPLES, len(empty)))
+    holds = empty[drawn].mean(axis=1) >= LOADED
+    if waits is not None and lives is not None:
+        holds &= waits[drawn].sum(axis=1) >= _WAITERS * lives[drawn].sum(axis=1)
+    return min(float(holds.mean()), 1 - 3 / _RESAMPLES)
 
 
 def pool_that_limits(
     measured: Measured, series: Series, stage: str | None, verdict: Verdict
-) -> tuple[tuple[str, str] | None, dict[int, float]]:
-    """The pool that limits with the sentence that says so, and how long events wait for each pool."""
-    worst: tuple[float, str, str] | None = None
+) -> tuple[tuple[str, str, float] | None, dict[int, float]]:
+    """The pool that limits, the sentence that says so and how sure it is; and what is waited for each pool.
+
+    As sure as it is that the pool is as empty in other stretches of the time, too.
+    """
+    edges = np.linspace(series.t_ns[0], series.t_ns[-1] + 1, _BLOCKS + 1).astype(np.int64)
+    worst: tuple[float, str, str, float] | None = None
     waits: dict[int, float] = {}
     for i, view in enumerate(measured.views):
         has_work = float(measured.ready[i] + measured.blocked[i])
@@ -122,5 +189,6 @@ def pool_that_limits(
                 text = said(QueueEvidence.POOL, **facts)
                 if wait.waiting is not None:
                     text = said(QueueEvidence.POOL_WAITS, waiting=wait.waiting, **facts)
-                worst = (wait.empty, queue.name, text)
+                sure = _holds(_empty_blocks(series, wait.row, edges))
+                worst = (wait.empty, queue.name, text, sure)
     return (worst[1:] if worst is not None else None), waits

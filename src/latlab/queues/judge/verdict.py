@@ -194,9 +194,14 @@ def _line(
     moved = sum(queue.total_out for queue in queues)
     if not measured.views:
         alone = pool_by_itself(observation, series, window)
-        if alone is not None:
-            return _Judged(alone[0], Verdict.POOL, 1.0, [alone[1]], (), queues, stages)
-        return _Judged(None, Verdict.UNKNOWN, 0.0, [said(QueueEvidence.NO_DRAIN)], (), queues, stages)
+        none = _Judged(
+            None, Verdict.UNKNOWN, 0.0, [said(QueueEvidence.NO_DRAIN)], (), queues, alone.users,
+            pool_waits=alone.waits,
+        )  # fmt: skip
+        if not alone.name:
+            return none
+        told, limits = [alone.sentence], (alone.name, Verdict.POOL, alone.confidence)
+        return replace(none, stage=limits[0], verdict=limits[1], confidence=limits[2], evidence=told)
     stopped = stopped_stage(observation, series, measured.views)
     if stopped is not None:
         label = measured.views[stopped.index].label
@@ -220,7 +225,7 @@ def _line(
         stage, verdict, confidence, evidence = loop[0], Verdict.STAGE, 1.0, [loop[1]]
     pool, waits = pool_that_limits(measured, series, stage, verdict)
     if pool is not None:
-        stage, verdict, evidence = pool[0], Verdict.POOL, [pool[1]]
+        stage, verdict, evidence, confidence = pool[0], Verdict.POOL, [pool[1]], pool[2]
     ends = {end for queue in series.queues for end in (*queue.sources, queue.drain) if end}
     over = overrun(sockets, ends) if verdict in (Verdict.NONE, Verdict.BURST) else None
     if over is not None:

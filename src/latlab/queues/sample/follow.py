@@ -382,7 +382,7 @@ class Follower:
                 discovered.append("drain")
         new = replace(
             old,
-            name=first["name"] or consumer["name"] or producer["name"],
+            name=first["name"] or next((s.view["name"] for s in sides if s.view["name"]), ""),
             kind=_KINDS[kind - 1] if 1 <= kind <= len(_KINDS) else QueueKind.BOUNDED,
             capacity=max(s.view["capacity"] for s in sides),
             source_type=source[0],

@@ -72,6 +72,9 @@ _CLONE = re.compile(r"(\.(isra|part|constprop|cold|lto_priv)(\.\d+)*)+$|( \[clon
 #: Programs that bring a runtime with them, and the functions of theirs that only start a thread.
 _RUNTIMES = re.compile(r"^(node(js)?|libnode|libjvm|java|ruby|libruby|perl|libperl|php)[\d.-]*(\.so[\d.]*)?$")
 _STARTS = re.compile(r"^(lambda #\d+ in )?(\w+::)*(start_?thread|thread_?(start|main|entry|proxy))$", re.I)
+#: Libraries of the system or of an interpreter, which nobody changes to make a program faster.
+_SYSTEM = re.compile(r"^(/usr)?(/local)?/lib(32|64|x32)?/.*\.so[.\d]*$|/lib-dynload/")
+_LIBRARY = re.compile(r"\.so[.\d]*$")
 _LAMBDA = re.compile(r"([\w~]+)(?:\([^()]*\))?(?: const)?::\{lambda\([^{}]*?\)#(\d+)\}")
 
 
@@ -112,12 +115,20 @@ def telling(frames: Sequence[Frame]) -> Frame | None:
 
     A function that stripping took the name of is the place itself: whoever called it may do nothing. Where
     nobody tells functions apart, each address would be a place: then it is what was called in that library.
+    What Python code has a system's library do is told as that code's, which is what can be changed.
 
     Args:
         frames: innermost first.
     """
     frame = _innermost(frames)
-    return frame if frame is None or frame.begin else entered(frames)
+    if frame is None:
+        return None
+    if _SYSTEM.search(frame.module) or (_nameless(frame) and _LIBRARY.search(frame.module)):
+        code = (one for one in frames if not one.module and one.file.endswith(".py"))
+        python = next((one for one in code if is_own(one)), None)
+        if python is not None:
+            return python
+    return frame if frame.begin else entered(frames)
 
 
 def entered(frames: Sequence[Frame]) -> Frame | None:

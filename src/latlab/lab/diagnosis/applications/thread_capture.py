@@ -204,7 +204,8 @@ def _labels(observation: Observation) -> dict[int, str]:
     puts: dict[int, set[str]] = {}
     for queue in observation.queues:
         takes.setdefault(queue.consumer_tid, set()).add(queue.drain)
-        puts.setdefault(queue.producer_tid, set()).add(queue.source)
+        # Which of several put first does not tell what it is called by itself.
+        puts.setdefault(queue.producer_tid, set()).add(queue.source if len(queue.sources) < 2 else "")
     known = {**puts, **takes}  # what it takes is what it works on
     return {
         tid: next(iter(names)) for tid, names in known.items() if tid and len(names) == 1 and "" not in names

@@ -12,7 +12,7 @@ __all__ = ["install"]
 
 #: Modules whose classes are changed once they are loaded, and never loaded for that.
 _PATCHES = {
-    "queue": ("threads", "patch_queue"),
+    "queue": ("simple", "patch_queue"),
     "asyncio.locks": ("tasks", "patch_locks"),
     "asyncio.queues": ("tasks", "patch_queues"),
     "multiprocessing.queues": ("processes", "patch_queues"),

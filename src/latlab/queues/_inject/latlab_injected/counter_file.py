@@ -218,8 +218,8 @@ class Slot:
         if self._file is not None:
             self._file.words[self._dropped] += 1
 
-    def side(self, producer: Any, kind: Any, name: Any, thread: Any) -> None:
-        """Name the stage at one side, and its first thread."""
+    def side(self, producer: Any, kind: Any, name: Any, thread: Any, *, instead: Any = False) -> None:
+        """Name the stage at one side, and its first thread; or this one instead of that."""
         file = self._file
         if file is None:
             return
@@ -231,7 +231,7 @@ class Slot:
         file.halves[at] |= 1 if producer else 2
         hot = file.hot + self._number * _layout["queue_hot_bytes"]
         at = (hot + _layout["hot.producer.tid" if producer else "hot.consumer.tid"]) // 4
-        if not file.halves[at]:
+        if instead or not file.halves[at]:
             file.halves[at] = thread
         self._done()
 

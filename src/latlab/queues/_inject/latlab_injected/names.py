@@ -155,8 +155,10 @@ def role_of(name: Any, function: Any) -> Any:
 def function_name(function: Any) -> Any:
     """As the source has it, without the class's module; of a partial the function inside."""
     inner = getattr(function, "func", function)
-    if getattr(inner, "__name__", "") == "_process_chunk" and function.args:
-        inner = function.args[0]  # how concurrent.futures sends a part of what map is given
+    # How concurrent.futures sends a part of what map is given, and asyncio what runs in a thread.
+    carries = getattr(inner, "__qualname__", "") in ("_process_chunk", "Context.run")
+    if carries and getattr(function, "args", ()):
+        return function_name(function.args[0])
     function = inner
     name = getattr(function, "__qualname__", None) or type(function).__name__
     return name.rpartition("<locals>.")[2]

@@ -101,6 +101,22 @@ def _patch(kind: Any) -> Any:
     counted_get.__name__ = "get"
     kind.__init__, kind.get = __init__, counted_get
     _patch_put(kind)
+    state = kind.__dict__.get("__getstate__")
+    if state is None:
+        return
+
+    def __getstate__(self: Any) -> Any:  # noqa: N807
+        found = state(self)
+        try:
+            counts = _counts(self)
+            if counts is not None and counts.name:
+                with _lock:
+                    counts.announce()
+        except Exception:  # noqa: BLE001, S110
+            pass  # it goes without a name
+        return found
+
+    kind.__getstate__ = __getstate__
 
 
 def _patch_put(kind: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Queues between threads: `queue.Queue` and its kin, `queue.SimpleQueue`, and executors of threads."""
+"""Who counts what: the counts of a queue, the roles of threads, and `queue.Queue` and its kin."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import threading
 import weakref
 from threading import get_ident
 
-from . import counter_file, names, waits
+from . import counter_file, names, objects, waits
 from .counter_file import BLOCKED, BUSY, IDLE, Slot, StageTimes
 
 TYPE_CHECKING = False  # of typing: importing that takes longer than all of ours
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["count_classes", "patch_queue", "role", "watch"]
+__all__ = ["BY_THREAD", "count_classes", "role", "watch"]
 
 _stages = names.Stages()
 _roles: dict[int, str] = {}
@@ -64,15 +64,16 @@ class Counts:
     """What is known of one queue: its name at once, its place in the counter file when it is first used.
 
     Attributes:
-        put, get: count one event, under the queue's lock. At first they register the queue, then they are
-            closures over its place.
-        identity: of a queue between processes.
+        put, get: count one event, under the queue's lock. At first they register the queue, then they look
+            whether it is a pool, then they are closures over its place.
+        identity: of a queue between processes. pooled: who takes objects from it gives them back.
     """
 
     __slots__ = (
         "__weakref__",
         "_capacity",
         "_implementation",
+        "_objects",
         "_of_side",
         "_queue",
         "_refused",
@@ -85,6 +86,7 @@ class Counts:
         "get",
         "identity",
         "name",
+        "pooled",
         "put",
     )
 
@@ -104,15 +106,17 @@ class Counts:
         self._users: tuple[set[int], set[int]] = (set(), set())
         self._of_side: tuple[list[str], list[str]] = ([], [])
         self._refused: dict[int, tuple[int, int]] = {}  # by user: the event, and how many had come by then
+        self._objects: Any = None
+        self.pooled = False
         self.put, self.get = self._first_put, self._first_get
 
-    def _first_put(self) -> None:
+    def _first_put(self, item: Any = None) -> None:
         self._register(1)
-        self.put()
+        self.put(item)
 
-    def _first_get(self) -> None:
+    def _first_get(self, item: Any = None) -> None:
         self._register(-1)
-        self.get()
+        self.get(item)
 
     def _register(self, change: Any) -> None:
         made = self._queue()
@@ -120,18 +124,31 @@ class Counts:
         if self.identity == 0 and made is not None:
             waiting = max(0, made.qsize() - change if not hasattr(made, "_qsize") else made._qsize() - change)
         self._slot = Slot(self.name, self._capacity, self._implementation, waiting, self.identity)
-        self.put, self.get = self._counting(True), self._counting(False)
+        self._objects = objects.Objects(self, self._who, self._counting(True), self._counting(False))
+
+    def announce(self) -> None:
+        """Tell its name before anybody uses it here: who gets it in another process does not know it."""
+        if self._slot is None:
+            self._register(0)
+
+    def is_pool(self) -> None:
+        """Who takes from it is who gives back to it, whoever filled it first."""
+        self.pooled = True
+        labels = self._of_side[1]
+        kind = self._role() if len(labels) == 1 else ""
+        self._slot.side(True, kind, " + ".join(labels), threading.get_native_id(), instead=True)
+        self._objects = None
 
     def _counting(self, producer: Any) -> Any:
         words, index = self._slot.place(producer)
         users, who, meet = self._users[0 if producer else 1], self._who, self._meet
 
-        def count_in() -> None:
+        def count_in(item: Any = None) -> None:
             words[index] += 1
             if who() not in users:
                 meet(True)
 
-        def count_out() -> None:
+        def count_out(item: Any = None) -> None:
             words[index] += 1
             user = who()
             if user not in users:
@@ -144,16 +161,23 @@ class Counts:
 
         return count_in if producer else count_out
 
-    def waits(self, for_event: Any) -> Any:
-        """The current user waits at this queue; it goes on with `goes_on`."""
+    def waits(self, for_event: Any, known: Any = False) -> Any:
+        """The current user waits at this queue, and says itself when it goes on.
+
+        `known`: what it is called, also before its first event.
+        """
         user = self._who()
         times = _times.get(user)
         if times is None and self._slot is not None:  # who only puts tells for how long it had to wait
+            if for_event and known:  # who has not taken anything yet waits all the same
+                self._stages.name(user, self._role(), id(self), False)
             times = self._told(user)
         if times is not None:
             # Who takes elsewhere, and gives back here what it takes here, has an event: it wants an object.
-            of_pool = for_event and user in self._users[0] and times.takes - {id(self)}
+            of_pool = self.pooled or (user in self._users[0] and times.takes - {id(self)})
             times.enter(IDLE if for_event and not of_pool else BLOCKED)
+            if for_event and self._objects is not None:
+                self._objects.wants(times)
         return times
 
     def found_nothing(self) -> None:
@@ -199,10 +223,11 @@ class Counts:
         self._until_end(user)
         label = self._stages.name(user, role, id(self), producer)
         labels = self._of_side[side]
-        if label not in labels:
+        if label not in labels and not (self.pooled and producer):
             labels.append(label)
             kind = role if len(labels) == 1 else ""
             self._slot.side(producer, kind, " + ".join(labels), threading.get_native_id())
+            self.is_pool() if self.pooled else None
         if not producer:
             times = _times.get(user) or self._told(user)
             if times is not None:
@@ -213,6 +238,8 @@ class Counts:
         if self._stages is stages:
             for users in self._users:
                 users.discard(user)
+            if self._objects is not None:
+                self._objects.forget(user)
 
     def retire(self) -> None:
         """The queue is no more."""
@@ -255,10 +282,10 @@ def _until_end(thread: Any) -> None:
 
 
 _own = threading.local()
-_BY_THREAD = (get_ident, _remembered_role, _stages, _until_end)
+BY_THREAD = (get_ident, _remembered_role, _stages, _until_end)
 
 
-def watch(made: Any, name: Any, capacity: Any, identity: Any = 0, who: Any = _BY_THREAD) -> Any:
+def watch(made: Any, name: Any, capacity: Any, identity: Any = 0, who: Any = BY_THREAD) -> Any:
     """The counts of a queue, which end with it; None of one without a name."""
     if name is None:
         return None
@@ -288,16 +315,15 @@ def _counted(kind: Any, inner: Any, name: Any, producer: Any) -> Any:
             if type(self) is kind or getattr(type(self), name) is _put:
                 counts = self._latlab_counts
                 if counts is not None:
-                    counts.put()
+                    counts.put(item)
 
         return _put
 
     def _get(self: Any) -> Any:
         item = inner(self)
-        if type(self) is kind or getattr(type(self), name) is _get:
-            counts = self._latlab_counts
-            if counts is not None:
-                counts.get()
+        counts = self._latlab_counts
+        if counts is not None and (type(self) is kind or getattr(type(self), name) is _get):
+            counts.get(item)
         return item
 
     return _get
@@ -336,52 +362,6 @@ def count_classes(module: Any, who: Any) -> None:
             pass  # it stays the queue that it is
 
     base.__init__ = __init__
-
-
-def patch_queue(module: Any) -> None:
-    """Count what is made of `queue.Queue`, its subclasses and `queue.SimpleQueue`."""
-    count_classes(module, _BY_THREAD)
-    if module.SimpleQueue.__module__ == "_queue":
-        module.SimpleQueue = _simple(module.SimpleQueue)
-
-
-def _simple(base: Any) -> Any:
-    """`queue.SimpleQueue` has no lock of its own: its counts get one."""
-
-    class SimpleQueue(base):  # type: ignore[misc]
-        def __init__(self: Any) -> None:
-            super().__init__()
-            self._latlab_lock = threading.Lock()
-            self._latlab_counts = watch(self, names.queue_name("SimpleQueue"), 0)
-
-        def put(self, item: Any, block: Any = True, timeout: Any = None) -> None:
-            super().put(item)
-            counts = self._latlab_counts
-            if counts is not None:
-                with self._latlab_lock:
-                    counts.put()
-
-        def put_nowait(self, item: Any) -> None:
-            self.put(item)
-
-        def get(self, block: Any = True, timeout: Any = None) -> Any:
-            counts = self._latlab_counts
-            if counts is not None and not self.qsize():
-                counts.waits(True)
-            item = super().get(block, timeout)
-            if counts is not None:
-                work = getattr(item, "fn", None)
-                if work is not None and get_ident() not in _roles:
-                    _roles[get_ident()] = names.function_name(work)  # an executor's: named by what it does
-                with self._latlab_lock:
-                    counts.get()
-            return item
-
-        def get_nowait(self) -> Any:
-            return self.get(False)
-
-    SimpleQueue.__module__, SimpleQueue.__qualname__ = "queue", "SimpleQueue"
-    return SimpleQueue
 
 
 counter_file.after_fork.append(_after_fork)

@@ -19,7 +19,7 @@ def patch_condition(condition: Any, counts: Any, for_event: Any) -> None:
     inner, waits = condition.wait, counts.waits
 
     def told(timeout: Any = None) -> Any:
-        times = waits(for_event)
+        times = waits(for_event, True)
         try:
             return inner(timeout)
         finally:
