@@ -26,7 +26,7 @@ from latlab.lab.diagnosis.applications.program import Command, Process
 from latlab.lab.diagnosis.applications.trading_pipeline import TradingPipeline
 from latlab.lab.diagnosis.interpreter_lock import interpreter_lock
 from latlab.lab.diagnosis.joined import contested, joined
-from latlab.lab.diagnosis.next_commands import of_model, of_other, of_schedule, with_budget
+from latlab.lab.diagnosis.next_commands import of_model, of_other, of_requests, of_schedule, with_budget
 from latlab.lab.diagnosis.question import Question
 from latlab.lab.diagnosis.steps import Steps
 from latlab.lab.diagnosis.tail_stage import most_of
@@ -106,7 +106,8 @@ def diagnose_question(question: Question, output: Path, tell: Tell) -> Diagnosis
             _save_answer(writer, answer)
             deadline = begin + question.budget_s - _RESERVE_S
             answer = _with_forecast(question, application, answer, seen, place, deadline, steps)
-        answer = replace(answer, requests=seen.requests)
+        too_few = (of_requests(question, seen.few_requests),) if seen.few_requests else ()
+        answer = replace(answer, requests=seen.requests, unknown=(*answer.unknown, *too_few))
         _save_answer(writer, answer)
     return DiagnosisRun(answer, environment, seen)
 

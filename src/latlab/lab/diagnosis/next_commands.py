@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 import shutil
@@ -10,6 +11,8 @@ from pathlib import Path, PurePath
 
 from latlab.lab.diagnosis.question import Question
 from latlab.model.diagnosis.answer import Unknown
+from latlab.model.evidence.requests import RequestsDoubt
+from latlab.model.evidence.said import said
 from latlab.model.queues.observation import Observation
 from latlab.model.schedule import Schedule
 from latlab.model.threads import LimitKind, ThreadFindings
@@ -20,6 +23,7 @@ __all__ = [
     "forecast_again",
     "of_component",
     "of_model",
+    "of_requests",
     "of_schedule",
     "of_stages",
     "of_study",
@@ -33,6 +37,7 @@ _PYTHON = re.compile(r"python[\d.]*|pypy[\d.]*|.+\.pyw?")
 _SHEBANG_BYTES = 256
 _MORE = 2  # times the budget that was too short …
 _FITS = 0.7  # of the time of which as many turns would just be simulated
+_ENOUGH_REQUESTS, _LONGEST_S = 100, 600
 _LEAST_S = 0.2  # that a diagnosis may take
 _CARRIES_S = 120.0  # … and at least what carries a forecast of a few points
 
@@ -120,6 +125,13 @@ def with_budget(question: Question, budget_s: float) -> str:
     """The same diagnosis of a program with more time for all of it."""
     words = ["latlab", "diagnose", "--seconds", f"{question.seconds:g}", "--budget", f"{budget_s:.0f}"]
     return shlex.join([*words, *_target(question)])
+
+
+def of_requests(question: Question, number: int) -> Unknown:
+    """Where the slow ones of too few requests spend their time: seen in as long as enough of them need."""
+    seconds = math.ceil(question.seconds * _ENOUGH_REQUESTS / number / 10) * 10
+    words = ["latlab", "requests", "record", "--seconds", f"{min(seconds, _LONGEST_S)}", "-o", "run"]
+    return Unknown(said(RequestsDoubt.FEW, number=number), shlex.join([*words, *_target(question)]))
 
 
 def _target(question: Question) -> list[str]:

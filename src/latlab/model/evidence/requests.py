@@ -49,6 +49,7 @@ class RequestsDoubt(Kind):
     """What the requests that were seen are to be read with; each with what to do, where something helps."""
 
     TOO_FEW = "only {number} requests were seen: observe for longer, with --seconds"
+    FEW = "where slow requests spend their time: {number:plural request} were seen, too few to tell"
     PUSHED = (
         "only {number} requests were seen; on {connections:plural connection} bytes only went out: they "
         "were not asked for, or it was read in a way that isn't seen, such as splice"

@@ -60,6 +60,7 @@ class Observed:
         status: its exit status; None while it runs, or when it was stopped.
         distrust: why the observation itself is not trustworthy; empty when it is.
         requests: what it answered; None of one that answered too few to speak of.
+        few_requests: of such a one, how many.
         looks: names of earlier looks that were kept beside the observation, since they were disturbed.
         judged_s: how long finding what limits took, from what was observed.
     """
@@ -73,6 +74,7 @@ class Observed:
     looks: tuple[str, ...] = ()
     requests: Requests | None = None
     judged_s: float = 0.0
+    few_requests: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from latlab.errors import InputError, UnavailableError
 from latlab.lab.diagnosis.applications.application import Observed, Place
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["by_queues", "capture_of_command", "capture_of_pid"]
 
-_LEAST_REQUESTS = 20
+_LEAST_REQUESTS = 20  # fewer say nothing of a server's latencies
+_A_FEW = 3  # fewer are no server's
 _LISTEN_LOOKS_S = (0.2, 0.4, 0.7, 1.0, 1.5, 4.0, 10.0, 30.0)
 
 
@@ -98,7 +99,7 @@ def capture_of_pid(pid: int, seconds: float, place: Place, method: str = "auto")
         moved,
         lambda keep: capture_pids([pid], seconds, stop=watch, transfers=keep, method=method),
     )
-    return replace(_analysed(schedule, watch, None, place, moved), requests=_requests(moved, schedule))
+    return replace(_analysed(schedule, watch, None, place, moved), **_requests(moved, schedule))
 
 
 def capture_of_command(
@@ -137,7 +138,7 @@ def capture_of_command(
             ),
         )
         queues = recording.finished(schedule.exit_code)
-    return replace(_analysed(schedule, watch, queues, place, moved), requests=_requests(moved, schedule))
+    return replace(_analysed(schedule, watch, queues, place, moved), **_requests(moved, schedule))
 
 
 def _with_transfers(
@@ -150,17 +151,25 @@ def _with_transfers(
         return capture(None)
 
 
-def _requests(moved: Sequence[Transfers], schedule: Schedule) -> Requests | None:
-    """What the program answered; None where these are too few to speak of."""
+class _Answered(TypedDict):
+    """What a program answered, as fields of `Observed`."""
+
+    requests: Requests | None
+    few_requests: int
+
+
+def _requests(moved: Sequence[Transfers], schedule: Schedule) -> _Answered:
+    """What the program answered; of too few to speak of only their number."""
     from latlab.requests import find_requests, of_transfers
 
     if not moved:
-        return None
+        return {"requests": None, "few_requests": 0}
     seen = find_requests(moved[0], schedule)
-    if len(seen.rows) < _LEAST_REQUESTS:
-        return None
-    found = of_transfers(moved[0], schedule, found=seen)[1]
-    return found if found.requests >= _LEAST_REQUESTS else None
+    if len(seen.rows) >= _LEAST_REQUESTS:
+        found = of_transfers(moved[0], schedule, found=seen)[1]
+        if found.requests >= _LEAST_REQUESTS:
+            return {"requests": found, "few_requests": 0}
+    return {"requests": None, "few_requests": len(seen.rows) if len(seen.rows) >= _A_FEW else 0}
 
 
 def _analysed(
