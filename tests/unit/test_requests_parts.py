@@ -292,6 +292,28 @@ def test_a_lock_of_a_file_is_a_lock_with_the_file_and_who_had_it() -> None:
     assert found == {("lock", "file lock on /srv/cards.index, held by worker"): 100}
 
 
+@pytest.mark.parametrize(
+    ("wait", "source", "thing", "pid", "said"),
+    [
+        (Wait.DISK, Source.THREAD, 3, 10, ("lock", "a kernel lock of /srv/log, held by worker")),
+        (Wait.DISK, Source.THREAD, -1, 10,
+         ("lock", "a kernel lock, such as its memory's, held by worker")),
+        (Wait.FAULT, Source.THREAD, -1, 10, ("lock", "a kernel lock of its memory, held by worker")),
+        (Wait.DISK, Source.THREAD, -1, 20, ("process", "worker")),  # as vfork waits for its child's exec
+        (Wait.DISK, Source.DISK, 3, 10, ("disk", "/srv/log")),
+        (Wait.FAULT, Source.DISK, -1, 10, ("fault", "")),
+        (Wait.SYNC, Source.THREAD, 3, 10, ("disk", "fsync")),
+    ],
+)  # fmt: skip
+def test_an_uninterruptible_wait_that_a_thread_of_the_program_ends_is_not_the_disks(
+    wait: Wait, source: Source, thing: int, pid: int, said: Any
+) -> None:
+    waits = [(0, State.BLOCKED, wait, source, -1, 100, 200, 1 if source == Source.THREAD else -1, thing, -1)]
+    seen = replace(schedule(waits), objects={3: "/srv/log"})
+    seen = replace(seen, threads=(seen.threads[0], replace(seen.threads[1], pid=pid)))
+    assert Account(seen, np.array([request(100, 100, 200)], REQUEST), ("GET",)).of(0) == {said: 100}
+
+
 def test_pages_that_a_running_thread_touches_first_are_a_part_at_their_usual_price() -> None:
     rows = np.array([request(100, 100, 200)], REQUEST)
     running = schedule([interval(0, State.RUNNING, 100, 200)])

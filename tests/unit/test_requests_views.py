@@ -170,6 +170,14 @@ def test_a_burst_is_told_with_how_many_came_before() -> None:
     )
 
 
+def test_a_server_that_was_stopped_is_told_so_and_not_to_wait_for_a_process() -> None:
+    where = "stopped by a signal, or frozen"
+    said = finding(replace(FOUND, answer=replace(FOUND.answer, kind="process", where=where)))
+    assert "90 % of that stopped by a signal, or frozen. So do" in said
+    rows = part_rows([RequestPart("process", where, 900.0, 0.9)], ())
+    assert rows[0][:2] == ("stopped", "by a signal, or frozen")
+
+
 def test_many_small_parts_of_a_kind_are_one_line() -> None:
     parts = [RequestPart("runnable", f"{name} had the CPU", 20.0, 0.02) for name in "abc"]
     rows = part_rows([RequestPart("lock", "a", 940.0, 0.94), *parts], parts[:1])

@@ -41,6 +41,7 @@ _MOST_PIECES = 200  # of one wait: CPython's threads look up every 5 ms
 _DEEPEST = 16  # who waits for who waits for a lock
 _MOST_SPANS = 300  # of one request's timeline
 _EARLIER = "earlier requests of the same connection"
+_KERNELS = "a kernel lock"
 _TO_CLIENT = "to the client"
 _KEPT_BY_TCP = "kept in its socket by TCP after the last write: for an acknowledgement, or for room"
 _LOST = "events were lost"
@@ -699,6 +700,8 @@ class Account:
             named = f"file lock on {thing}" if thing else "file lock"
             named = f"System V semaphore {int(row['object'])}" if wait == Wait.SEMAPHORE else named
             return "lock", named
+        if wait in (Wait.DISK, Wait.FAULT) and source == Source.THREAD and waker >= 0:
+            return self._in_the_kernel(row, thing)
         if wait in (Wait.DISK, Wait.SYNC):
             return "disk", "fsync" if wait == Wait.SYNC else thing
         if wait == Wait.FAULT:
@@ -720,6 +723,17 @@ class Account:
         if source == Source.DISK:
             return "disk", thing
         return "unexplained", ""
+
+    def _in_the_kernel(self, row: Any, thing: str) -> tuple[PartKind, str]:
+        """An uninterruptible wait that a thread of the program ended: no disk does that, and no kernel's thread.
+
+        A file and a process's memory have a lock (i_rwsem, mmap_lock); vfork waits for the child's exec.
+        """
+        waker = self._schedule.threads[int(row["waker"])]
+        if waker.pid != self._schedule.threads[int(row["thread"])].pid and not thing:
+            return "process", waker.name
+        of = thing or ("its memory" if row["wait"] == Wait.FAULT else "")
+        return "lock", f"{_KERNELS} of {of}" if of else f"{_KERNELS}, such as its memory's"
 
     def _preempted(self, row: Any) -> bool:
         """Whether a thread that is ready had run until then."""

@@ -49,6 +49,7 @@ _FRAMING = {
 _MOST_LINES = 12  # of kinds
 _MOST_TRAITS = 5
 _SMALL, _POOLED = 0.03, 3  # share of a part, below which so many of a kind are one line
+_STOPPED = ("stopped", TailPlace.STOPPED.value.removeprefix("stopped "))
 _LEAST = 0.005  # share of a part that is worth a line
 
 
@@ -244,7 +245,7 @@ def part_rows(tail: Sequence[RequestPart], median: Sequence[RequestPart]) -> lis
     ]  # fmt: skip
     return [
         (
-            "stopped" if where == TailPlace.STOPPED.value else SAYS[kind], where or None,
+            *(_STOPPED if where == TailPlace.STOPPED.value else (SAYS[kind], where or None)),
             duration(ns), share(part), duration(median_ns),
         )
         for kind, where, ns, part, median_ns in sorted(rows, key=lambda row: -row[2])
