@@ -725,7 +725,7 @@ class Account:
         return "unexplained", ""
 
     def _in_the_kernel(self, row: Any, thing: str) -> tuple[PartKind, str]:
-        """An uninterruptible wait that a thread of the program ended: no disk does that, and no kernel's thread.
+        """An uninterruptible wait that a thread of the program ended: no disk does that.
 
         A file and a process's memory have a lock (i_rwsem, mmap_lock); vfork waits for the child's exec.
         """
