@@ -19,15 +19,20 @@ __all__ = [
     "duration",
     "duration_interval",
     "duration_of",
+    "frequency",
     "limit",
     "nearest",
     "number",
+    "period",
     "plural",
     "printable",
+    "rate",
     "relative",
     "right_aligned",
+    "seconds",
     "share",
     "share_of",
+    "short",
     "size",
     "sureness",
     "table",
@@ -73,6 +78,19 @@ def duration(ns: float | None, *, digits: int = 3) -> str:
     return f"{_significant(ns / 1e9, digits)} s"
 
 
+def seconds(value: float) -> str:
+    """A time that is known in seconds, as `duration` writes it: "3 s", "250 ms"; at an end "0 s"."""
+    return duration(1e9 * value) if value else "0 s"
+
+
+def frequency(hz: float, *, digits: int = 3) -> str:
+    """A frequency in the unit that reads best: "250 Hz", "2.4 GHz"."""
+    for scale, unit in ((1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz")):
+        if abs(hz) >= scale:
+            return f"{_significant(hz / scale, digits)} {unit}"
+    return f"{_significant(hz, digits)} Hz"
+
+
 def duration_interval(value: float, low: float | None, high: float | None) -> str:
     """A time with its interval: "1.2 ms [1.1 ms, 1.3 ms]"; without bounds the time alone."""
     if low is None or high is None:
@@ -93,6 +111,30 @@ def count(value: float | None) -> str:
     return "–" if value is None else f"{value:,.0f}"
 
 
+def short(value: float) -> str:
+    """A number of things where little room is: "9,999", "12.3 k", "1.5 M", "2 G"."""
+    for least, scale, prefix in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if abs(value) >= least:
+            return f"{_significant(value / scale, 3)} {prefix}"
+    return f"{value:,.0f}"
+
+
+def rate(per_s: float | None, unit: str) -> str:
+    """Things a second, in three digits: "12 messages/s", "1.5 Mmessages/s"; "undefined" for None."""
+    if per_s is None:
+        return "undefined"
+    for prefix, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if per_s >= 0.9995 * scale:  # three digits of it are those of the scale
+            return f"{per_s / scale:.3g} {prefix}{unit}/s"
+    return f"{per_s:.3g} {unit}/s"
+
+
+def period(ns: float) -> str:
+    """The length of something periodic, to a thousandth of its unit: "4.000 ms"; who compares it with a
+    clock's rate needs its zeros."""
+    return f"{ns / 1e6:.3f} ms" if ns < 1e9 else f"{ns / 1e9:.3f} s"
+
+
 def number(value: float | None) -> str:
     """A number that need not be whole, in three digits: "0.25", "3", "33,016"; "–" for None or NaN."""
     return "–" if value is None or value != value else _significant(value, 3)
@@ -109,12 +151,12 @@ def sureness(confidence: float) -> str:
     return f"{'at least ' if _CAPPED <= confidence < 1 else ''}{share(confidence, digits=0)}"
 
 
-def relative(value: float | None, *, signed: bool = False) -> str:
-    """A relative difference as per cent, in three digits: 0.5117 is "51.2 %", `signed` "+51.2 %"; "–" for
-    None or NaN."""
+def relative(value: float | None, *, digits: int = 3, signed: bool = False) -> str:
+    """A relative difference as per cent, in significant digits: 0.5117 is "51.2 %", `signed` "+51.2 %"; "–"
+    for None or NaN."""
     if value is None or value != value:
         return "–"
-    return f"{'+' if signed and value > 0 else ''}{_significant(100 * value, 3)} %"
+    return f"{'+' if signed and value > 0 else ''}{_significant(100 * value, digits)} %"
 
 
 def size(value: float | None) -> str:

@@ -113,7 +113,7 @@ def test_a_floor_of_the_cores_that_are_used_stands_in_every_environment(kept: Pa
     assert figures == [5000.0, 0.1, 20.0, 10.0]
     assert found.get("floor.cores", [])[0].endswith("p50 10 ns, p99.9 5 µs, max 5 µs, 20 gaps/s")
     assert "longest 5 µs" in found.floor()
-    assert found.floor().endswith("(`latlab jitter`, 0.0 h before)")
+    assert found.floor().endswith("(`latlab jitter`, 0 hours before)")
     assert [one for one in differences(absent, found) if one.name.startswith("floor")] == []
 
 

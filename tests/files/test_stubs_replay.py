@@ -26,6 +26,7 @@ from latlab.errors import InputError, LatlabError, UsageError
 from latlab.stubs.components import effects as _effects
 from latlab.stubs.components import hook as _component
 from latlab.stubs.components import trace as _trace
+from latlab.stubs.components.registry import register
 
 
 class Book:
@@ -46,7 +47,7 @@ def make(request: pytest.FixtureRequest) -> Any:
     def component(function: Any, mutates: tuple[str, ...] = ()) -> Any:
         name = f"{request.node.name}.{len(names)}"
         names.append(name)
-        return _component.register(name, function, mutates)
+        return register(name, function, mutates)
 
     yield component
     for name in names:

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from latlab.messaging import analyse, every_transport, measure, missing
-from latlab.messaging._registry import server_program
 from latlab.messaging.products.servers import Nats
+from latlab.messaging.products.table import server_program
 from latlab.messaging.running.processes import Child, free_port, wait_for_port
 from latlab.model.messaging.results import Settings
 

@@ -33,7 +33,7 @@ def test_a_governor_that_moves_the_clock_is_seen_and_put_back(
     monkeypatch.setattr(_probes, "loop_ns", loop(file, 25.0))
     with Knobs(["governor"]) as knobs:
         found = _probes.probe("governor", ("powersave", "performance"), knobs, 0, 99)
-    assert (found.effective, found.why) == (True, "the clock moved by a factor of 2.50")
+    assert (found.effective, found.why) == (True, "the clock moved by a factor of 2.5")
     assert found.figures == {"powersave": 25.0, "performance": 10.0}
     assert file.read_text() == "schedutil"
 

@@ -60,7 +60,7 @@ def test_of_two_slow_stages_that_share_the_cpus_the_one_with_more_work_is_named(
 
     assert named is not None
     assert named.name == "execution"
-    assert "execution needs 0.60 CPUs, strategy 0.41" in named.evidence
+    assert "execution needs 0.6 CPUs, strategy 0.405" in named.evidence
 
 
 def test_where_all_need_as_much_the_cpus_stay_the_answer() -> None:

@@ -296,11 +296,11 @@ def test_a_signal_while_tune_writes_gives_everything_back(
         return apply_measured(profile, root=noisy, cpus=cpus, state=state, measures={"": measure})
 
     monkeypatch.setattr(cli, "_measured", measured)
-    monkeypatch.setattr(cli, "_cpus", lambda text: [2, 3])
+    monkeypatch.setattr("latlab.system.cpus.online_cpus", lambda: [0, 1, 2, 3])
     child = os.fork()
     if child == 0:
         try:
-            cli.tune.main(["--apply", "--measure", "--for", "jitter"], standalone_mode=False)
+            cli.tune.main(["--apply", "--measure", "--for", "jitter", "--cpus", "2,3"], standalone_mode=False)
         except BaseException:  # noqa: BLE001 (a forked test must not run the rest of the suite)
             os._exit(1)
         os._exit(0)

@@ -47,7 +47,7 @@ def test_every_wrong_setting_is_found_with_its_value_cost_and_command(noisy: Pat
     assert found["irqbalance"].value == "running (process 77)"
     assert found["RCU offload"].value == "CPU 1"
     assert found["mitigations"].value == "meltdown"
-    assert found["CPU quota"].value == "50000 µs of each 100000 µs"
+    assert found["CPU quota"].value == "50 ms of each 100 ms"
     assert found["transparent huge pages"].value == "always"
     assert all(one.cost and one.command for one in found.values() if one.good is False)
 
@@ -120,7 +120,7 @@ def test_a_card_that_holds_packets_back_or_sleeps_is_told(noisy: Path) -> None:
 
     assert coalescing(noisy, ask) == ("eth0: received 50 µs, adaptive, sent 8 µs", False)
     assert energy_efficient_ethernet(noisy, ask) == ("eth0: on", False)
-    assert coalescing(noisy, lambda *_: (0,) * 23) == ("eth0: received 0 µs, sent 0 µs", True)
+    assert coalescing(noisy, lambda *_: (0,) * 23) == ("eth0: received 0 ns, sent 0 ns", True)
 
 
 def test_a_driver_that_tells_nothing_is_unavailable_and_not_good(noisy: Path) -> None:

@@ -106,7 +106,7 @@ def test_enter_shows_one_queue_with_its_history_and_escape_leads_back() -> None:
         assert list(app.screen.query_one("#fills", Sparkline).data or ()) == [0.0, 2.0, 4.0]
         facts = text_of(app, "#facts")
         assert "4 to 4" in facts
-        assert "mean 3.0 over 2 looks" in facts
+        assert "mean 3 over 2 looks" in facts
         await pilot.press("escape")
         await pilot.pause()
         assert not isinstance(app.screen, QueueScreen)

@@ -1,11 +1,20 @@
 from __future__ import annotations
 
+import ast
+import importlib
 import json
+import pkgutil
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from latlab import words as text
+from latlab.model import evidence
+from latlab.model.evidence.said import Kind
 from latlab.reports.json import document
 
 
@@ -125,3 +134,62 @@ def test_shares_and_sizes_are_read_back() -> None:
 
 def test_a_confidence_that_resamples_cap_is_a_bound() -> None:
     assert [text.sureness(one) for one in (0.5, 0.9925, 1.0)] == ["50 %", "at least 99 %", "100 %"]
+
+
+def test_small_numbers_of_things_have_a_prefix_where_room_is_short() -> None:
+    assert [text.short(one) for one in (7, 9_999, 12_345, 2_500_000, 2e9)] == [
+        "7",
+        "9,999",
+        "12.3 k",
+        "2.5 M",
+        "2 G",
+    ]
+
+
+def test_frequencies_periods_and_seconds_have_one_unit() -> None:
+    assert [text.frequency(one) for one in (250, 2_400_000_000, 1_250.0)] == ["250 Hz", "2.4 GHz", "1.25 kHz"]
+    assert (text.period(4e6), text.period(1.5e9)) == ("4.000 ms", "1.500 s")
+    assert [text.seconds(one) for one in (3, 0.25, 90)] == ["3 s", "250 ms", "90 s"]
+
+
+_UNITS = re.compile(r" (ns|µs|us|ms|s|min|KiB|MiB|GiB|kB|MB|GB|B|bytes?|k?Hz|MHz|GHz)\b| %")
+# Of hover texts and ticks, where a share has as many digits as its place on the axis.
+_AXES = {"reports/sections/figures.py"}
+
+
+def written_by_hand(source: str) -> Iterator[tuple[int, str]]:
+    """Places in f-strings where a unit stands behind a value that no function of `words` has written."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.JoinedStr):
+            continue
+        for value, behind in pairwise(node.values):
+            if not isinstance(value, ast.FormattedValue) or not isinstance(behind, ast.Constant):
+                continue
+            made = value.value.func if isinstance(value.value, ast.Call) else None
+            name = made.attr if isinstance(made, ast.Attribute) else getattr(made, "id", "")
+            if _UNITS.match(str(behind.value)) and name not in text.__all__:
+                yield value.lineno, ast.unparse(value.value) + str(behind.value)[:8]
+
+
+def test_quantities_are_written_by_the_module_of_words_alone() -> None:
+    root = Path(text.__file__).parent
+    found = [
+        f"{file.relative_to(root)}:{line}: {what}"
+        for file in sorted(root.rglob("*.py"))
+        if file.name != "words.py" and str(file.relative_to(root)) not in _AXES
+        for line, what in written_by_hand(file.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+def test_a_unit_behind_a_bare_value_is_found() -> None:
+    source = 'a = f"{x:.1f} ms, {count(y)} bytes, {z} %, {words.size(n)}"'
+    assert [what for _, what in written_by_hand(source)] == ["x ms, ", "z %, "]
+
+
+def test_a_wording_of_evidence_names_its_way_of_writing_instead_of_a_unit() -> None:
+    for module in pkgutil.iter_modules(evidence.__path__, f"{evidence.__name__}."):
+        importlib.import_module(module.name)
+    wordings = [kind.value for kinds in Kind.__subclasses__() for kind in kinds]
+    assert len(wordings) > 500
+    assert [one for one in wordings if re.search(r"\{[^}]*\} ?(ns|µs|us|ms|s|Hz|KiB|MiB|%)(?!\w)", one)] == []

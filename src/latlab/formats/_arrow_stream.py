@@ -13,6 +13,8 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from latlab.words import plural
+
 __all__ = ["DICTIONARY_BATCH", "RECORD_BATCH", "SCHEMA", "FramingError", "Message", "messages"]
 
 # Message.header_type of format/Message.fbs.
@@ -67,12 +69,12 @@ def messages(read: Callable[[int, int], bytes], size: int) -> Iterator[Message]:
         if metadata_length == 0:
             return
         if metadata_length < 0:
-            raise FramingError(at + 4, f"an Arrow message of {metadata_length} bytes")
+            raise FramingError(at + 4, f"an Arrow message of {plural(metadata_length, 'byte')}")
         body = at + 8 + metadata_length
         if body > size:
             return
         if metadata_length > _MOST_METADATA:
-            raise FramingError(at + 4, f"an Arrow message with metadata of {metadata_length} bytes")
+            raise FramingError(at + 4, f"an Arrow message with metadata of {plural(metadata_length, 'byte')}")
         kind, body_length = _header(memoryview(read(at + 8, metadata_length)), at + 8)
         end = body + body_length
         if end > size:
@@ -102,7 +104,7 @@ def _header(metadata: memoryview, offset: int) -> tuple[int, int]:
     except struct.error:
         raise FramingError(offset, "an Arrow message whose metadata point outside it") from None
     if body_length < 0 or body_length % 8:
-        raise FramingError(offset, f"an Arrow message with a body of {body_length} bytes")
+        raise FramingError(offset, f"an Arrow message with a body of {plural(body_length, 'byte')}")
     if kind not in (SCHEMA, DICTIONARY_BATCH, RECORD_BATCH):
         raise FramingError(offset, f"an Arrow message of kind {kind}, which no series has")
     return kind, body_length

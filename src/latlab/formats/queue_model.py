@@ -33,13 +33,13 @@ Version history: 1, the first.
 
 from __future__ import annotations
 
-import json
 import os
 import tomllib
 from collections.abc import Mapping
 from typing import Any
 
 from latlab.errors import InputError
+from latlab.formats.documents import dumps
 from latlab.formats.trusted import read_file
 from latlab.model.queues.queueing import ModelQueue, ModelSource, ModelStage, QueueingModel
 
@@ -57,7 +57,7 @@ def model_text(model: QueueingModel) -> str:
         lines += [f"{key} = true" for key in ("drops", "saturated") if getattr(source, key)]
         lines += [f"most_hz = {source.most_hz:.6g}"] if source.most_hz else []
         if source.counts:
-            lines += [f"period_us = {source.period_ns / 1e3:g}", f"counts = {json.dumps(source.counts)}"]
+            lines += [f"period_us = {source.period_ns / 1e3:g}", f"counts = {dumps(source.counts)}"]
     for stage in model.stages:
         lines += ["", "[[stage]]", f"name = {_quoted(stage.name)}"]
         lines += [f"type = {_quoted(stage.type)}"] if stage.type else []
@@ -206,4 +206,4 @@ def _tables(
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    return dumps(text)

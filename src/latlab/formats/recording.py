@@ -36,6 +36,7 @@ from latlab.formats import _arrow_stream, documents
 from latlab.formats.columns import Columns, as_struct, read_stream, type_name
 from latlab.formats.trusted import TrustedFile, is_trusted_owner
 from latlab.model.machine.environment import Environment
+from latlab.words import plural
 from latlab.words import size as size_text
 
 __all__ = [
@@ -335,7 +336,7 @@ class Recording:
         if not chunks and not self.complete:
             raise InputError(path, "holds no finished chunk: the run was killed while writing the first")
         if self.complete and size != self._totals.get(name, {}).get("bytes", size):
-            what = f"{size} bytes where the recording was closed with {self._totals[name]['bytes']}"
+            what = f"{plural(size, 'byte')} where the recording was closed with {self._totals[name]['bytes']}"
             raise InputError(path, what, place=f"offset {size - unfinished}", remedy=_COPY_AGAIN)
         return size, chunks, unfinished
 

@@ -22,6 +22,7 @@ from latlab.jitter._measure import Measured
 from latlab.model.evidence.jitter import BeatCause, BeatSaid, JitterSaid
 from latlab.model.evidence.said import Said, kind_of, said
 from latlab.model.machine.jitter import CoreJitter, Exceeded, JitterResult, JitterWarning, Period, WarningKind
+from latlab.words import period
 
 __all__ = ["OWN_NAME", "analyse", "name_period"]
 
@@ -213,7 +214,7 @@ def name_period(period_ns: float, source: str = "", *, tick_hz: int | None = Non
         source: what filled the gaps on it; "" where that is not known.
         tick_hz: the rate of this kernel's tick; None where it is not known.
     """
-    length = f"{period_ns / 1e6:.3f} ms" if period_ns < 1e9 else f"{period_ns / 1e9:.3f} s"
+    length = period(period_ns)
     rate = 1e9 / period_ns
     if isinstance(kind_of(source), BeatCause):
         return said(BeatSaid.SOURCE, length=length, source=source)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from latlab import words
 from latlab._core import clock as native_clock
 from latlab._core import jitter as native
 from latlab.errors import UnavailableError, UsageError
@@ -213,7 +214,7 @@ def measure(
     if not cpus:
         raise UsageError("no CPU is named to measure on", remedy="give --cpus, for example --cpus 0-3,7")
     if not seconds > 0:
-        raise UsageError(f"a run of {seconds:g} s measures nothing", remedy="give -r more than 0")
+        raise UsageError(f"a run of {words.seconds(seconds)} measures nothing", remedy="give -r more than 0")
     hz = _counter_hz()
     threshold = threshold_ticks or native.automatic_threshold(hz, _GAP_FLOOR_NS)
     refused: str | None = said(JitterSaid.NOT_REQUESTED)

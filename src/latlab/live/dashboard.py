@@ -22,7 +22,7 @@ from latlab.live.web import Handler, Server
 from latlab.model.queues.live import QueueNow, Snapshot
 from latlab.reports.assets.files import asset
 from latlab.reports.sections import topology
-from latlab.words import number
+from latlab.words import number, short
 
 if TYPE_CHECKING:
     from latlab.queues import Happening
@@ -144,15 +144,8 @@ def drawing(snapshot: Snapshot) -> str:
 
 def _filled(queue: QueueNow) -> str:
     """The fill in words: "3 of 64, most 12"; of a queue without a bound "3, most 12"."""
-    of = f" of {_short(queue.capacity)}" if queue.capacity else ""
-    return f"{_short(queue.fill_high)}{of}, most {_short(queue.high_water)}"
-
-
-def _short(number: int) -> str:
-    """As the page's tables write it."""
-    if number >= 1_000_000:
-        return f"{number / 1e6:.1f} M"
-    return f"{number / 1e3:.1f} k" if number >= 10_000 else f"{number:,}"
+    of = f" of {short(queue.capacity)}" if queue.capacity else ""
+    return f"{short(queue.fill_high)}{of}, most {short(queue.high_water)}"
 
 
 class _Browser:

@@ -16,7 +16,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import DataTable, Footer, Header, Sparkline, Static
 
 from latlab.model.machine.jitter import JitterResult
-from latlab.words import duration, share
+from latlab.words import duration, number, share, short
 
 __all__ = ["LiveView"]
 
@@ -123,10 +123,10 @@ class LiveView(App[str | None]):
             self._worst_ns[core.cpu] = max(longest, self._worst_ns.get(core.cpu, 0.0))
             cells: list[Any] = [
                 core.cpu,
-                f"{core.deltas / seconds / 1e6:.1f} M",
+                short(core.deltas / seconds),
                 share(core.pure_ticks / wall, digits=2),
                 share(core.gap_ticks / wall, digits=3),
-                f"{core.outliers / seconds:.0f}",
+                number(core.outliers / seconds),
                 duration(core.ns(core.percentile_ticks(50))),
                 duration(core.ns(core.percentile_ticks(99.9))),
                 duration(longest),

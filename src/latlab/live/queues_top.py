@@ -21,7 +21,7 @@ from textual.widgets import DataTable, Footer, Header, Sparkline, Static
 
 from latlab.model.queues.analysis import Verdict
 from latlab.model.queues.live import LatencyNow, QueueNow, Snapshot, StageNow
-from latlab.words import count, duration, number, share
+from latlab.words import count, duration, number, seconds, share, short
 
 __all__ = ["Top", "fill_bar", "latency_text", "verdict_text"]
 
@@ -70,7 +70,7 @@ def latency_text(latency: LatencyNow | None) -> str:
         return "end to end: the traces are full, and what the application does from now on is not traced"
     values = (("p50", latency.p50_ns), ("p99", latency.p99_ns), ("p99.9", latency.p99_9_ns))
     shown = ", ".join(f"{name} {'–' if ns is None else duration(ns)}" for name, ns in values)
-    return f"end to end: {shown} ({latency.events:,} traced events in {duration(1e9 * latency.window_s)})"
+    return f"end to end: {shown} ({count(latency.events)} traced events in {seconds(latency.window_s)})"
 
 
 def fill_bar(queue: QueueNow, width: int = _BAR) -> Text:
@@ -87,21 +87,14 @@ def fill_bar(queue: QueueNow, width: int = _BAR) -> Text:
     return Text.assemble(("█" * cells, style), ("·" * (width - cells), "dim"))
 
 
-def _number(value: float) -> str:
-    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= limit:
-            return f"{value / (1e3 if unit == 'k' else limit):.1f}{unit}"
-    return f"{value:.0f}"
-
-
 def _percent(value: float | None) -> str:
     return "" if value is None else share(min(max(value, 0.0), 1.0), digits=0)
 
 
 def _fill_text(queue: QueueNow) -> str:
     unit = " B" if queue.kind == "socket" else ""
-    of = f"/{_number(queue.capacity)}" if queue.capacity else ""
-    return f"{_number(queue.fill_high)}{of}{unit}"
+    of = f"/{short(queue.capacity)}" if queue.capacity else ""
+    return f"{short(queue.fill_high)}{of}{unit}"
 
 
 def _queue_cells(queue: QueueNow) -> list[str | Text]:
@@ -112,11 +105,11 @@ def _queue_cells(queue: QueueNow) -> list[str | Text]:
         f"{queue.source or '?'} → {queue.drain or '?'}",
         fill_bar(queue),
         _fill_text(queue),
-        _number(queue.high_water),
-        _number(queue.rate_in_hz) if counted else "",
-        _number(queue.rate_out_hz) if counted else "",
-        Text(_number(queue.dropped), style="bold red" if queue.dropped else "dim"),
-        _number(queue.blocked) if counted else "",
+        short(queue.high_water),
+        short(queue.rate_in_hz) if counted else "",
+        short(queue.rate_out_hz) if counted else "",
+        Text(short(queue.dropped), style="bold red" if queue.dropped else "dim"),
+        short(queue.blocked) if counted else "",
     ]
 
 
@@ -128,8 +121,8 @@ def _stage_cells(stage: StageNow, limiting: bool) -> list[str | Text]:
         stage.state,
         _percent(stage.busy),
         _percent(stage.blocked),
-        _number(stage.rate_hz),
-        _number(stage.waiting),
+        short(stage.rate_hz),
+        short(stage.waiting),
     )
     return [Text(cell, style=style) for cell in cells]
 
@@ -168,10 +161,10 @@ class QueueScreen(Screen[None]):
             ("fill", f"{queue.fill_low} to {queue.fill_high}" + (" bytes" if queue.kind == "socket" else "")),
             ("capacity", str(queue.capacity or "unbounded or unknown")),
             ("high-water mark", f"{queue.high_water} (seen since this view began)"),
-            ("seen in this view", f"mean {sum(fills) / max(1, len(fills)):.1f} over {len(fills)} looks"),
+            ("seen in this view", f"mean {number(sum(fills) / max(1, len(fills)))} over {len(fills)} looks"),
             ("put in", f"{count(queue.total_in)}, {number(queue.rate_in_hz)}/s"),
             ("taken out", f"{count(queue.total_out)}, {number(queue.rate_out_hz)}/s"),
-            ("grows by", f"{queue.rate_in_hz - queue.rate_out_hz:+.0f}/s"),
+            ("grows by", f"{count(queue.rate_in_hz - queue.rate_out_hz)}/s"),
             ("dropped", str(queue.dropped)),
             ("producer blocked", f"{queue.blocked} times"),
         )

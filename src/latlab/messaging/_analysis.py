@@ -16,6 +16,7 @@ from latlab.messaging.running.schedule import sizes_of
 from latlab.model.messaging.results import Counter, Cpu, Group, Measurement, Peak, Result, Throughput
 from latlab.model.statistics.summary import Summary
 from latlab.stats.quantiles import rank
+from latlab.words import duration
 
 __all__ = ["analyse", "latencies", "overheads"]
 
@@ -87,7 +88,7 @@ def analyse(m: Measurement) -> Result:
     summary = summarise(spread)
     near = summary is not None and summary.median <= 3 * harness
     if near:
-        notes.append(f"the median is within 3 x the harness's own {harness:.0f} ns")
+        notes.append(f"the median is within 3 x the harness's own {duration(harness)}")
     verdict, drift = stability(sent_of, waited)
     humps, p_value, too_few = humps_of(waited, m.harness_ns[2])
     kernel = _kernel(m, numbers, sent_of, received_of)

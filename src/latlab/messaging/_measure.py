@@ -10,6 +10,7 @@ from latlab.messaging._analysis import analyse
 from latlab.messaging.running.ways.clients import promises
 from latlab.model.messaging.driver import checked_driver
 from latlab.model.messaging.results import Facts, Measurement, Result, Settings
+from latlab.words import plural, size
 
 __all__ = ["check", "measure", "measure_and_analyse"]
 
@@ -37,10 +38,12 @@ def check(settings: Settings) -> tuple[Settings, Facts]:
             f"{settings.total} messages are more than a run can number", remedy=f"at most {MOST}"
         )
     if settings.size < 1 or settings.size > LARGEST:
-        raise UsageError(f"a message of {settings.size} bytes", remedy="sizes go from 1 byte to 64 MB")
+        raise UsageError(
+            f"a message of {plural(settings.size, 'byte')}", remedy="sizes go from 1 byte to 64 MB"
+        )
     if settings.size > facts.max_bytes:
         raise UsageError(
-            f"{facts.name} takes messages of at most {facts.max_bytes} bytes, not {settings.size}",
+            f"{facts.name} takes messages of at most {plural(facts.max_bytes, 'byte')}, not {settings.size}",
             remedy="choose a smaller --size or another transport",
         )
     if settings.topology not in facts.topologies:
@@ -62,8 +65,8 @@ def check(settings: Settings) -> tuple[Settings, Facts]:
         raise UsageError(f"--timeout {settings.timeout_s:g}", remedy="it is above 0 seconds")
     if settings.batch * settings.size > LARGEST_BATCH:
         raise UsageError(
-            f"a batch of {settings.batch} messages of {settings.size} bytes",
-            remedy=f"at most {LARGEST_BATCH >> 20} MiB are handed over at once",
+            f"a batch of {settings.batch} messages of {plural(settings.size, 'byte')}",
+            remedy=f"at most {size(LARGEST_BATCH)} are handed over at once",
         )
     late = [message for message, _ in settings.stalls if message >= settings.total]
     if late:
@@ -173,7 +176,7 @@ def _check_sizes(settings: Settings, facts: Facts) -> None:
     if min(size for size, _ in settings.sizes) < _FEWEST_BYTES:
         raise UsageError(
             "a message of a size of its own needs a number and a checksum",
-            remedy=f"give sizes of {_FEWEST_BYTES} bytes and more",
+            remedy=f"give sizes of {plural(_FEWEST_BYTES, 'byte')} and more",
         )
     if len(settings.sizes) > _MOST_SIZES:
         raise UsageError(f"{len(settings.sizes)} sizes", remedy=f"give at most {_MOST_SIZES}")
@@ -235,8 +238,8 @@ def _check_memory(settings: Settings) -> None:
     each = MEMORY_PER_MESSAGE + 16 * (settings.groups - 1)
     if settings.total * each > free:
         raise LatlabError(
-            f"{settings.total} messages take {settings.total * each >> 20} MiB to measure and "
-            f"analyse, and {free >> 20} MiB are free",
+            f"{settings.total} messages take {size(settings.total * each)} to measure and "
+            f"analyse, and {size(free)} are free",
             remedy=f"say --messages {free // each // 2}",
         )
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-import shutil
 
 from latlab.errors import MissingExtraError, UnavailableError, UsageError
-from latlab.messaging.products.table import PRODUCTS
+from latlab.messaging.products.table import PRODUCTS, server_program
 from latlab.messaging.running.ways.clients import CLIENTS, library, require_library
 from latlab.messaging.running.ways.links import ALIASES, BOTH, NATIVE
 from latlab.messaging.running.ways.plugin import facts_of_plugin, is_plugin
@@ -96,11 +95,6 @@ def facts_of(name: str) -> Facts:
         remedy = f"{nearest(name, known)} 'latlab messaging transports' lists them".lstrip()
         raise UsageError(f"unknown transport '{name}'", remedy=remedy)
     return found
-
-
-def server_program(name: str) -> str | None:
-    """The path of a product's server; Debian keeps some where only root's PATH looks."""
-    return shutil.which(name) or shutil.which(name, path="/usr/sbin")
 
 
 def missing(facts: Facts) -> str | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from latlab.words import number
+from latlab.words import number, plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +34,7 @@ class Picture:
         return self.svg
 
     def __repr__(self) -> str:
-        return f"<a picture, {len(self.svg):,} bytes of SVG; save(path) writes it>"
+        return f"<a picture, {plural(len(self.svg), 'byte')} of SVG; save(path) writes it>"
 
     def save(self, path: str | Path) -> Path:
         """Write the drawing into a file, and return its path."""

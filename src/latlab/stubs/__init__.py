@@ -10,7 +10,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from latlab.stubs.components.hook import ReplayError, component
+    from latlab.stubs.components.hook import ReplayError
+    from latlab.stubs.components.registry import component
     from latlab.stubs.components.session import record, replay
     from latlab.stubs.loads.calibrate import calibrate
     from latlab.stubs.loads.perform import busy, cache, idle, instructions, io, load, memory, network
@@ -86,7 +87,7 @@ _PLACES = {
     "capture_pid": "timelines.capture",
     "check": "timelines.actions",
     "compare": "timelines.timeline",
-    "component": "components.hook",
+    "component": "components.registry",
     "edited": "timelines.edit",
     "emit": "timelines.emit",
     "forecast": "studies.forecast",

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from latlab.words import duration
+
 __all__ = ["QuotaWatch", "Throttling", "cpu_throttling"]
 
 _FIND_S = 1.0
@@ -55,7 +57,7 @@ def cpu_throttling(root: Path = Path("/"), pid: int | str = "self") -> Throttlin
             words = _read(folder / quota_file).split() + _read(folder / "cpu.cfs_period_us").split()
             if not words or words[0] in ("max", "-1"):
                 continue
-            each = [f"{int(word) / 1000:g} ms" for word in words[:2]]
+            each = [duration(1e3 * int(word)) for word in words[:2]]
             found = _counted(folder, " in each ".join(each), str(folder.relative_to(root)))
             if found is not None:
                 return found

@@ -38,6 +38,7 @@ from latlab.threads._tracks import Track, by_due_times, by_even_sleeps, latest, 
 from latlab.threads._verdict import judge, lines_apart
 from latlab.threads.goroutines.roles import gathered_threads, split
 from latlab.threads.spins import with_spins
+from latlab.words import share
 
 __all__ = ["analyse"]
 
@@ -289,7 +290,7 @@ def _distrust(schedule: Schedule) -> tuple[str, ...]:
     losses = schedule.losses
     reasons = []
     if losses.unseen_share > 0.1:
-        reasons.append(f"{100 * losses.unseen_share:.1f} % of the threads' time was not seen")
+        reasons.append(f"{share(losses.unseen_share)} of the threads' time was not seen")
     if losses.switches and losses.breaks > 0.05 * losses.switches:
         reasons.append(f"{losses.breaks:,} of {losses.switches:,} switches are not continuous")
     return tuple(reasons)

@@ -203,4 +203,4 @@ def _why(plan: Plan, count: int, effect: float, alpha: float, *, fixed: bool) ->
 
 
 def _share(effect: float) -> str:
-    return f"{relative(effect)}" if effect >= 1e-5 else f"{100 * effect:.2g} %"
+    return f"{relative(effect)}" if effect >= 1e-5 else relative(effect, digits=2)

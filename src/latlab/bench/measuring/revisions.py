@@ -21,6 +21,7 @@ from typing import Any
 from latlab.bench.results.targets import Target, of_command, parse
 from latlab.errors import LatlabError, UsageError
 from latlab.system.scratch import scratch
+from latlab.words import seconds
 
 __all__ = ["Revision", "installed", "rebuilding", "revisions", "uncommitted"]
 
@@ -169,7 +170,7 @@ def _build(one: Revision, command: str, timeout_s: float) -> None:
             errors="replace", check=False, timeout=timeout_s,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise LatlabError(f"{one.name}: the build has not ended within {timeout_s:g} s") from None
+        raise LatlabError(f"{one.name}: the build has not ended within {seconds(timeout_s)}") from None
     if done.returncode != 0:
         raise LatlabError(
             f"{one.name}: the build ended with {done.returncode}:"

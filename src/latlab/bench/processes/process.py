@@ -27,6 +27,7 @@ from latlab.bench.results.targets import Target
 from latlab.errors import LatlabError, NotTrustworthyError, SkippedError, UsageError
 from latlab.model.bench import COSTS, Sample, Settings
 from latlab.stats.quantiles import nearest_rank
+from latlab.words import seconds
 
 __all__ = ["conditions_for", "draws_places", "fixtures", "measure_once", "measure_pair", "takes_seed"]
 
@@ -340,7 +341,7 @@ def _outputs(running: Sequence[_Process], watch: Watch) -> list[bytes]:
                 break
             names = " or ".join(dict.fromkeys(_named(p.target) for p in running))
             raise LatlabError(
-                f"{names}: one process has not ended within {watch.timeout_s:g} s",
+                f"{names}: one process has not ended within {seconds(watch.timeout_s)}",
                 remedy="give it fewer iterations or more time by --timeout",
             ) from None
         outputs.append(output)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from latlab.errors import InputError
-from latlab.formats.documents import naming
+from latlab.formats.documents import dumps, naming
 from latlab.formats.trusted import MOST_TEXT_BYTES, read_file, to_write
 from latlab.model.bench import Sample
 
@@ -88,8 +88,8 @@ class Raw:
 
 def write(path: Path, meta: Mapping[str, Any], rows: Iterable[Row]) -> None:
     """Write a raw file."""
-    with naming(path), open(path, "w", newline="", opener=to_write) as file:
-        file.write(f"{FIRST_LINE}\n# {json.dumps(meta)}\n")
+    with naming(path), open(path, "w", newline="", encoding="utf-8", opener=to_write) as file:
+        file.write(f"{FIRST_LINE}\n# {dumps(meta)}\n")
         out = csv.writer(file, lineterminator="\n")
         out.writerow(COLUMNS)
         for row in rows:

@@ -27,7 +27,7 @@ from latlab.cli.kit.options import EFFECT, Seconds, Words, together
 from latlab.cli.kit.progress import is_watched
 from latlab.errors import ExitCode, SkippedError, UsageError
 from latlab.reports.json import document as json_of
-from latlab.words import share
+from latlab.words import seconds, share
 
 if TYPE_CHECKING:
     from latlab.bench import Asked, Raw, Target
@@ -258,7 +258,7 @@ def progress(comparisons: int) -> Callable[[str, float, float], None] | None:
         blocks[name] = blocks.get(name, 0) + 1
         of = f"{len(blocks)} of {comparisons}, " if comparisons > 1 else ""
         known = f"{blocks[name]} blocks, so far {share(effect, signed=True)}"
-        line = f"latlab: {of}{name}: {known}, at most {max(0.0, left):.0f} s left"
+        line = f"latlab: {of}{name}: {known}, at most {seconds(round(max(0.0, left)))} left"
         click.echo(f"\r\x1b[K{line[:100]}", err=True, nl=False)
         if left <= 0:
             click.echo("\r\x1b[K", err=True, nl=False)

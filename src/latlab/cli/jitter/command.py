@@ -17,6 +17,7 @@ from latlab.cli.kit.lazy import SuggestingGroup
 from latlab.cli.kit.options import CPUS, JSON, Duration, Seconds, renamed
 from latlab.cli.kit.progress import say
 from latlab.errors import ExitCode, LatlabError, UnavailableError, UsageError
+from latlab.words import seconds
 
 if TYPE_CHECKING:
     from latlab.jitter import CoreMatrix
@@ -128,7 +129,9 @@ def _check(options: dict[str, Any]) -> None:
     from latlab.jitter import resolve_task
 
     if not options["seconds"] > 0:
-        raise UsageError(f"a run of {options['seconds']:g} s measures nothing", remedy="give -r more than 0")
+        raise UsageError(
+            f"a run of {seconds(options['seconds'])} measures nothing", remedy="give -r more than 0"
+        )
     if options["width"] < 60:
         raise UsageError(f"{options['width']} columns are too few", remedy="give -w at least 60")
     if options["outbuf"] < 0 or options["pause"] < 0:
@@ -167,7 +170,7 @@ def _measured(
         for reason in conditions.failed.values():
             click.echo(f"latlab jitter: {reason}; raise `ulimit -l`, or run as root", err=True)
         if options["seconds"] > 3:  # no clock: it would be a gap itself
-            say(f"latlab jitter: measuring for {options['seconds']:g} s")
+            say(f"latlab jitter: measuring for {seconds(options['seconds'])}")
         raw = measure(
             cpus,
             options["seconds"],

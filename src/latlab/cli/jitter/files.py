@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from latlab import words
 from latlab.cli.kit.files import writing
 from latlab.cli.kit.options import CPUS, JSON, Seconds
 from latlab.cli.kit.progress import teller
@@ -139,7 +140,7 @@ def study(
     from latlab.reports.jitter.text import study_table
 
     if not seconds > 0:
-        raise UsageError(f"a run of {seconds:g} s measures nothing", remedy="give -r more than 0")
+        raise UsageError(f"a run of {words.seconds(seconds)} measures nothing", remedy="give -r more than 0")
     chosen = allowed_cpus() if cpus is None else list(cpus)
     found = run_study(
         chosen,

@@ -17,6 +17,7 @@ from typing import Any
 
 import click
 
+from latlab import words
 from latlab.errors import LatlabError
 
 __all__ = ["clock", "is_watched", "say", "teller", "with_verbosity"]
@@ -101,8 +102,12 @@ def clock(what: str, seconds: float | None) -> Iterator[None]:
             return
         while not over.wait(_EVERY_S):
             passed = time.monotonic() - begin
-            left = "" if seconds is None else f", at most {max(0.0, seconds - passed):.0f} s left"
-            click.echo(f"\r\x1b[K{what}: {passed:.0f} s{left}", err=True, nl=False)
+            left = (
+                ""
+                if seconds is None
+                else f", at most {words.seconds(round(max(0.0, seconds - passed)))} left"
+            )
+            click.echo(f"\r\x1b[K{what}: {words.seconds(round(passed))}{left}", err=True, nl=False)
 
     thread = threading.Thread(target=tick, name="latlab-clock", daemon=True)
     thread.start()

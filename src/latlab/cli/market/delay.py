@@ -11,6 +11,7 @@ from latlab.cli.kit.options import ABOVE_ZERO, Seconds
 from latlab.cli.market._options import JSON, LENIENT, SYMBOLS, Feed, conclude, names_of
 from latlab.errors import ExitCode
 from latlab.reports.json import dumps
+from latlab.words import duration
 
 
 @click.command()
@@ -64,9 +65,7 @@ def delay(
     ):
         found.append(one)
         if not as_json:
-            click.echo(
-                f"{clock(one.at_ns)}  {one.delay_ns / 1e3:>12,.3f} us  confidence {one.confidence:.2f}"
-            )
+            click.echo(f"{clock(one.at_ns)}  {duration(one.delay_ns):>12}  confidence {one.confidence:.2f}")
         elif streaming:
             click.echo(dumps(asdict(one)))
     if as_json and not streaming:

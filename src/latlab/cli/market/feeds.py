@@ -14,6 +14,7 @@ from latlab.cli.kit.progress import say
 from latlab.cli.market._options import FILE, JSON, OUTPUT, conclude
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
+from latlab.words import plural
 
 if TYPE_CHECKING:
     from latlab.model.market import Census
@@ -35,7 +36,7 @@ def generate(seed: int, messages: int, symbols: int, output: Path, as_json: bool
     if as_json:
         document = {"schema": 1, "output": str(output), "messages": messages, "bytes": size, "seed": seed}
         click.echo(dumps(document), err=str(output) == "-")
-    say(f"latlab: wrote {messages:,} messages ({size:,} bytes) to {output}")
+    say(f"latlab: wrote {messages:,} messages ({plural(size, 'byte')}) to {output}")
     return ExitCode.OK
 
 

@@ -11,6 +11,7 @@ from latlab.cli.kit.options import JSON, Seconds, Share
 from latlab.cli.kit.progress import say
 from latlab.errors import ExitCode, unwritten
 from latlab.reports.json import dumps
+from latlab.words import seconds
 
 _CODES = {
     "slower": ExitCode.REGRESSION,
@@ -49,7 +50,7 @@ def ab_command(a: str, b: str, as_json: bool, **options: Any) -> int:
         nonlocal seen
         if pairs > seen:
             seen = pairs
-            say(f"latlab messaging: {pairs} pairs; at most {max(0.0, left_s):.0f} s left")
+            say(f"latlab messaging: {pairs} pairs; at most {seconds(round(max(0.0, left_s)))} left")
 
     found = compare_pairs(
         *sides,

@@ -82,7 +82,7 @@ def _progress() -> Iterator[Callable[[int, int], None] | None]:
     if not is_watched():
         yield None
         return
-    from latlab.reports.messaging.text import rate
+    from latlab.words import rate
 
     begin, shown = time.monotonic(), [0.0]
 
@@ -151,8 +151,7 @@ def _named(point: dict[str, Any]) -> str:
 def _swept(settings: Settings, parsed: dict[str, list[Any]], *, as_json: bool, output: str | None) -> int:
     from latlab.messaging import save_run, sweep
     from latlab.reports.messaging.json import result_json
-    from latlab.reports.messaging.text import rate
-    from latlab.words import duration, table
+    from latlab.words import duration, rate, table
 
     points, rows, code = [], [], ExitCode.OK
     for point, measurement, result in sweep(settings, parsed):

@@ -14,7 +14,7 @@ from latlab.cli.messaging._options import number_of, run_options, settings_from
 from latlab.cli.messaging.ab import ab_command, report_command
 from latlab.errors import ExitCode, UsageError, unwritten
 from latlab.reports.json import dumps
-from latlab.words import share
+from latlab.words import seconds, share
 
 FORMATS = ("gnuplot", "csv", "hlog", "json", "html")
 
@@ -45,8 +45,7 @@ FORMATS = ("gnuplot", "csv", "hlog", "json", "html")
 def find_limit_command(as_json: bool, objective: str, **options: Any) -> int:
     """Search for the highest rate that holds a latency objective."""
     from latlab.messaging import find_limit, parse_objective
-    from latlab.reports.messaging.text import rate
-    from latlab.words import duration
+    from latlab.words import duration, rate
 
     asked = parse_objective(objective)
     search = {name: options.pop(name) for name in ("low_hz", "high_hz", "seconds", "precision", "repeats")}
@@ -58,7 +57,7 @@ def find_limit_command(as_json: bool, objective: str, **options: Any) -> int:
         raise UsageError("a search needs 0 < --low <= --high, a repeat and a precision between 0 and 1")
 
     def told(probe: Any) -> None:
-        tried = f"{rate(probe.rate_hz, 'messages')} for {probe.seconds:g} s"
+        tried = f"{rate(probe.rate_hz, 'messages')} for {seconds(probe.seconds)}"
         say(f"{tried}: {duration(probe.value_ns)}, {probe.reason}")
 
     limit = find_limit(settings_from(options), asked, **search, told=told)
@@ -70,7 +69,7 @@ def find_limit_command(as_json: bool, objective: str, **options: Any) -> int:
         click.echo(f"{objective} does not hold at {lowest}, the lowest rate tried")
     else:
         fails = limit.fails_at_hz
-        stretch = f"it held for {limit.sustained_s:g} s at a stretch, and " if limit.sustained_s else ""
+        stretch = f"it held for {seconds(limit.sustained_s)} at a stretch, and " if limit.sustained_s else ""
         above = ", the highest rate tried" if fails is None else f", fails at {rate(fails, 'messages')}"
         click.echo(
             f"{objective} holds up to {rate(limit.rate_hz, 'messages')}{above}; {stretch}"
@@ -93,8 +92,7 @@ def find_limit_command(as_json: bool, objective: str, **options: Any) -> int:
 def calibrate_command(size: str, as_json: bool) -> int:
     """Measure what the harness itself costs per message."""
     from latlab.messaging import calibrate
-    from latlab.reports.messaging.text import rate
-    from latlab.words import duration
+    from latlab.words import duration, plural, rate
 
     found = calibrate(number_of(size))
     if as_json:
@@ -102,11 +100,12 @@ def calibrate_command(size: str, as_json: bool) -> int:
         return ExitCode.OK
     best = found["best_ns"]
     click.echo(
-        f"sender    {found['sender_ns']:.1f} ns a message of {found['size']} bytes "
-        f"(best round {best['sender']:.1f} ns)"
+        f"sender    {duration(found['sender_ns'])} a message of {plural(found['size'], 'byte')} "
+        f"(best round {duration(best['sender'])})"
     )
-    click.echo(f"receiver  {found['receiver_ns']:.1f} ns (best round {best['receiver']:.1f} ns)")
-    click.echo(f"clock     {found['clock_ns']:.1f} ns of each of them (best round {best['clock']:.1f} ns)")
+    click.echo(f"receiver  {duration(found['receiver_ns'])} (best round {duration(best['receiver'])})")
+    clock = duration(found["clock_ns"])
+    click.echo(f"clock     {clock} of each of them (best round {duration(best['clock'])})")
     click.echo(f"floor     {duration(found['floor_ns'])} through a ring between two threads,")
     click.echo(f"          {rate(found['floor_messages_per_s'], 'messages')} at most")
     return ExitCode.OK

@@ -17,7 +17,7 @@ from latlab.cli.queues._exclude import EXCLUDE
 from latlab.cli.queues.observe import targets
 from latlab.errors import MissingExtraError, UsageError
 from latlab.reports.json import dumps
-from latlab.words import duration, number, share
+from latlab.words import duration, number, share, size
 
 if TYPE_CHECKING:
     from latlab.model.queues.live import Snapshot
@@ -93,10 +93,11 @@ def _say(snapshot: Snapshot, as_json: bool) -> None:
         for queue in snapshot.queues:
             of = f"/{queue.capacity}" if queue.capacity else ""
             rates = f"{number(queue.rate_in_hz)}/s in, {number(queue.rate_out_hz)}/s out, "
+            filled = f"{queue.fill_high}{of}"
             if queue.kind == "socket":
-                of, rates = f"{of} bytes", ""
+                filled, rates = f"{size(queue.fill_high)} of {size(queue.capacity)}", ""
             print(
-                f"{queue.name or queue.number:<24} {queue.source} → {queue.drain}  {queue.fill_high}{of}  "
+                f"{queue.name or queue.number:<24} {queue.source} → {queue.drain}  {filled}  "
                 f"{rates}{queue.dropped} dropped"
             )
     sys.stdout.flush()

@@ -9,7 +9,7 @@ import time
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -226,7 +226,7 @@ def _detector(causes: tuple[str, ...], objective: int | None, exclude: tuple[str
 
 
 def _tell(
-    statistics: dict[str, object], achieved: dict[str, float], period: int, output: Path, as_json: bool
+    statistics: dict[str, Any], achieved: dict[str, float], period: int, output: Path, as_json: bool
 ) -> ExitCode:
     if as_json:
         document = {"schema": 1, "recording": str(output), "period_ns": period, **achieved, **statistics}
@@ -235,7 +235,7 @@ def _tell(
         p50, p99 = duration(achieved["period_p50_ns"]), duration(achieved["period_p99_ns"])
         print(f"{statistics['sweeps']} sweeps, {statistics['samples']} samples")
         print(f"period {duration(period)} asked, p50 {p50}, p99 {p99}")
-        print(f"timer slack {statistics['timer_slack_ns']} ns")
+        print(f"timer slack {duration(statistics['timer_slack_ns'])}")
         print(f"{statistics['missed_periods']} periods missed, {statistics['lost_periods']} without room")
     if statistics["trouble"]:
         click.echo(f"latlab: {statistics['trouble']}", err=True)

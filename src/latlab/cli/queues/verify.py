@@ -12,7 +12,7 @@ from latlab.cli.kit.options import JSON
 from latlab.cli.queues._exclude import tell_unknown
 from latlab.errors import ExitCode, InputError, UsageError
 from latlab.reports.json import dumps
-from latlab.words import share
+from latlab.words import duration, share
 
 if TYPE_CHECKING:
     from latlab.queues.trace.verify import Verification
@@ -80,15 +80,14 @@ def verify_(
             low, high = found.sampled
             sampled = str(low) if low == high else f"{low}..{high}"
             print(f"{found.t_ns} {sampled} {found.traced}{f' {found.queue}' if found.queue else ''}")
-        mean = "-" if result.mean_residence_ns is None else f"{result.mean_residence_ns:.0f}"
-        discrepant = result.mean_residence_of_discrepant_ns
+        mean, discrepant = result.mean_residence_ns, result.mean_residence_of_discrepant_ns
         low, high = result.sum_sampled
         sums = str(low) if low == high else f"{low}..{high}"
         print(
             f"{result.traces} traces, {result.samples} samples, {result.discrepancies} discrepancies "
             f"({share(result.rate, digits=4)}), {result.ties} ties; sums: sampled {sums}, "
-            f"traced {result.sum_traced}; mean residence {mean} ns, of discrepant events "
-            f"{'-' if discrepant is None else f'{discrepant:.0f}'} ns"
+            f"traced {result.sum_traced}; mean residence {duration(mean)}, of discrepant events "
+            f"{duration(discrepant)}"
         )
     if not result.traces or not result.samples:
         what = "samples" if result.traces else "traces"

@@ -13,6 +13,7 @@ import numpy as np
 
 from latlab.errors import InputError
 from latlab.formats.trusted import TrustedFile
+from latlab.words import plural
 
 __all__ = [
     "FILTERED",
@@ -133,7 +134,10 @@ def header_of(file: TrustedFile) -> TraceHeader:
     raw = file.read(0, HEADER_BYTES)
     if len(raw) < HEADER_BYTES:
         raise InputError(
-            path, f"is cut short in its header ({len(raw)} bytes)", place=f"offset {len(raw)}", remedy=_REMEDY
+            path,
+            f"is cut short in its header ({plural(len(raw), 'byte')})",
+            place=f"offset {len(raw)}",
+            remedy=_REMEDY,
         )
     head = np.frombuffer(raw[: _HEADER.itemsize], _HEADER)[0]
     if int(head["magic"]) != MAGIC:
@@ -145,14 +149,14 @@ def header_of(file: TrustedFile) -> TraceHeader:
     names = ("lanes", "lane_bytes", "lane_records", "pid", "every", "clock_ticks", "clock_ns")
     found = TraceHeader(*(int(head[name]) for name in names))
     if found.lane_bytes != LANE_HEAD_BYTES + found.lane_records * RECORD.itemsize:
-        what = f"promises {found.lane_records} records in a lane of {found.lane_bytes} bytes"
+        what = f"promises {found.lane_records} records in a lane of {plural(found.lane_bytes, 'byte')}"
         raise InputError(path, what, place="offset 16", remedy=_REMEDY)
     wanted = HEADER_BYTES + found.lanes * found.lane_bytes
     if found.lanes > MOST_LANES or wanted > MOST_BYTES:
-        what = f"promises {found.lanes} lanes and {wanted} bytes, more than any trace has"
+        what = f"promises {found.lanes} lanes and {plural(wanted, 'byte')}, more than any trace has"
         raise InputError(path, what, place="offset 12", remedy=_REMEDY)
     if file.size < wanted:
-        what = f"has {file.size} bytes where its header promises {wanted}"
+        what = f"has {plural(file.size, 'byte')} where its header promises {wanted}"
         raise InputError(path, what, place="offset 16", remedy="copy the file again from where it was made")
     return found
 

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latlab.model.statistics.histogram import Bins, Histogram
+from latlab.words import plural
 
 __all__ = ["Decoded", "EncodingError", "decode", "encode"]
 
@@ -85,7 +86,7 @@ def encode(histogram: Histogram) -> bytes:
 
 def _cookie(data: bytes) -> int:
     if len(data) < 8:
-        raise EncodingError(f"{len(data)} bytes are not a histogram")
+        raise EncodingError(f"{plural(len(data), 'byte')} are not a histogram")
     (cookie,) = struct.unpack_from(">I", data)
     return int(cookie)
 
@@ -150,7 +151,7 @@ def _decode_plain(data: bytes) -> Decoded:
     body = data[_HEADERS[version].size :]
     if length >= 0:
         if length > len(body):
-            raise EncodingError(f"{length} bytes of counts are announced and {len(body)} are there")
+            raise EncodingError(f"{plural(length, 'byte')} of counts are announced and {len(body)} are there")
         body = body[:length]
     found = _unzigzag(body, bins.size) if version == 2 else _words(body, (_cookie(data) & 0xF0) >> 4)
     if len(found) > bins.size:
@@ -170,7 +171,7 @@ def _decode_plain(data: bytes) -> Decoded:
 
 def _words(body: bytes, size: int) -> NDArray[np.int64]:
     if size not in _WORDS:
-        raise EncodingError(f"counts in words of {size} bytes")
+        raise EncodingError(f"counts in words of {plural(size, 'byte')}")
     whole = len(body) // size * size
     found = np.frombuffer(body[:whole], dtype=_WORDS[size])
     # A histogram's own array is longer than what it was written from: zeros at the end say nothing.

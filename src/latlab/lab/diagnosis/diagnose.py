@@ -39,7 +39,7 @@ from latlab.model.threads import Limit, LimitKind
 from latlab.queues.judge.sentences import overflowing
 from latlab.system.environment import capture
 from latlab.system.scratch import scratch
-from latlab.words import duration, plural, share
+from latlab.words import duration, plural, seconds, share
 
 __all__ = ["KIND", "DiagnosisRun", "diagnose_question", "limiting_first"]
 
@@ -145,7 +145,7 @@ def _floor(application: Application, question: Question, tell: Tell) -> tuple[Fl
     from latlab import jitter
 
     cpus = application.cpus or sorted(os.sched_getaffinity(0))
-    tell(f"measuring the machine's floor on CPU {', '.join(map(str, cpus))} for {question.floor_s:g} s")
+    tell(f"measuring the machine's floor on CPU {', '.join(map(str, cpus))} for {seconds(question.floor_s)}")
     found = jitter.analyse(jitter.measure(cpus, question.floor_s), periodic=False)  # no answer has periods
     lost = sum(core.gap_ticks / core.wall_ticks for core in found.cores) / len(found.cores)
     worst = max(core.ns(core.max_ticks) for core in found.cores)

@@ -15,6 +15,7 @@ from latlab.model.evidence.pipeline import RateSaid
 from latlab.model.evidence.said import said
 from latlab.model.queues.observation import Observation
 from latlab.system.scratch import scratch
+from latlab.words import count, duration
 
 __all__ = ["find_rate", "rose_before"]
 
@@ -51,7 +52,7 @@ def find_rate(options: DemoOptions, tell: Callable[[str], None]) -> tuple[DemoOp
             packet = trial.layout.replay.packet_messages
             result = _trial(run_demo(trial, lambda _: None), delay_ns, packet)
         trials.append(result)
-        tell(f"a packet every {delay_ns:,} ns: {result['drops']:,} drops")
+        tell(f"a packet every {duration(delay_ns)}: {count(result['drops'])} drops")
         return bool(result["drops"] == 0)
 
     low, high = _bracket(lossless, options.layout.replay.delay_ns)
@@ -79,7 +80,7 @@ def _bracket(lossless: Callable[[int], bool], start_ns: int) -> tuple[int, int]:
             return delay, delay * 2
         delay *= 2
     raise UsageError(
-        f"the pipeline loses messages even at one packet every {delay:,} ns",
+        f"the pipeline loses messages even at one packet every {duration(delay)}",
         remedy="see --slow and the layout",
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 from latlab.errors import InputError, UsageError
 from latlab.formats.checked_toml import as_table, checked, filled, member, only, read_document, table
 from latlab.model.diagnosis.layout import STAGES, Layout, ReplayLayout, StageLayout, ThreadLayout
-from latlab.words import duration_of, nearest
+from latlab.words import duration, duration_of, nearest
 
 __all__ = ["STORY", "load_layout", "parse_layout", "slowed", "slowed_by"]
 
@@ -93,7 +93,7 @@ def slowed(layout: Layout, stage: str, service_ns: int) -> Layout:
         UsageError: when there is no such stage or instance, or the time is negative.
     """
     if service_ns < 0:
-        raise UsageError(f"a service time of {service_ns} ns is negative")
+        raise UsageError(f"a service time of {duration(service_ns)} is negative")
     if stage in layout.stages:
         changed = dataclasses.replace(layout.stages[stage], service_ns=service_ns)
         return dataclasses.replace(layout, stages={**layout.stages, stage: changed})

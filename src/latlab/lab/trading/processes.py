@@ -15,6 +15,7 @@ from pathlib import Path
 import latlab
 from latlab.errors import InputError, LatlabError
 from latlab.lab.judge.outcome import Outcome
+from latlab.words import seconds
 
 __all__ = ["PipelineProcesses", "pipeline_program"]
 
@@ -76,7 +77,7 @@ class PipelineProcesses:
         others = [other for other in self._processes.values() if other is not process]
         if process.poll() is None and all(other.poll() is None for other in others):
             raise LatlabError(
-                f"the {role} process was not ready within {_START_S:.0f} s", remedy="try a smaller input"
+                f"the {role} process was not ready within {seconds(_START_S)}", remedy="try a smaller input"
             )
         # The one that ended on its own knows why; the other only waited for it.
         culprit = next((p for p in self._processes.values() if p.poll() not in (None, 0)), process)

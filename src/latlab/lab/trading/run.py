@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from latlab import words
 from latlab.formats.recording import RecordingWriter
 from latlab.lab.judge.foreign_load import Others
 from latlab.lab.judge.outcome import Outcome
@@ -115,7 +116,7 @@ def _play(
 ) -> tuple[Outcome, ...]:
     with ExitStack() as stack:
         processes = stack.enter_context(PipelineProcesses(plan))
-        tell(f"observing the pipeline from outside for {seconds:g} s")
+        tell(f"observing the pipeline from outside for {words.seconds(seconds)}")
         pids = list(processes.pids.values())
         recorder = Recorder(
             pids,

@@ -58,7 +58,7 @@ def check_period(from_ns: int, to_ns: int) -> None:
         UsageError: it does.
     """
     if from_ns > to_ns:
-        raise UsageError(f"the period from {from_ns} to {to_ns} ns ends before it begins")
+        raise UsageError(f"the period from {from_ns} to {to_ns}, in ns, ends before it begins")
 
 
 def symbol_list(symbols: Sequence[str]) -> list[str]:

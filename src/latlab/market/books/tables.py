@@ -31,6 +31,7 @@ from latlab.market.files.open import Source
 from latlab.market.files.session_date import date_of, with_time
 from latlab.market.wire.source import source_of
 from latlab.model.market import FeedError, Written
+from latlab.words import duration
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -307,7 +308,7 @@ def snapshot_stream(
     check_levels(levels)
     part = Selection(**selection)
     if every_ns and every_ns < 1_000:
-        raise UsageError(f"snapshots are at least 1 us apart, not {every_ns} ns")
+        raise UsageError(f"snapshots are at least 1 µs apart, not {duration(every_ns)}")
     source, when = source_of(path), session_date(path, part.day)
     pipeline = Pipeline.books(source.framing, part.lenient, levels, every_ns, *part.for_core())
     shape = _long_table if long else _wide_table

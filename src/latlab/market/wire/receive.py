@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from latlab import words
 from latlab._core.market import Transport
 from latlab.errors import UnavailableError
 from latlab.market.files.open import Piece, Pieces, Source, filling
@@ -214,4 +215,4 @@ class LiveSource(Source):
             yield piece
         if not heard and not self.receiver.counts()["packets"] and not self._over.is_set():
             seconds = self._address.idle_s
-            raise UnavailableError(f"nothing came from {self._address.url} within {seconds:g} s")
+            raise UnavailableError(f"nothing came from {self._address.url} within {words.seconds(seconds)}")

@@ -17,6 +17,7 @@ from latlab.market.books.passes import Tell, census_of, refuse, tell_census
 from latlab.market.files.output import guard
 from latlab.market.wire.source import source_of
 from latlab.market.wire.targets import PITCH_TIME, FileTarget, Target
+from latlab.words import plural
 
 _PIECE_BYTES = 1 << 13
 _SPIN_NS = 300_000  # sleep up to here before a message is due, then spin: a sleep ends some 60 us late
@@ -190,7 +191,7 @@ def _messages(
         if not dialect:
             raise InputError(path, "holds neither ITCH nor PITCH messages")
     if rest:
-        raise InputError(path, f"ends inside a message: {len(rest)} bytes are not a whole frame")
+        raise InputError(path, f"ends inside a message: {plural(len(rest), 'byte')} are not a whole frame")
     judge.finish()
     census = census_of(source, judge, [])
     refuse(source, census, lenient=False)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from latlab.errors import LatlabError
+from latlab.formats.documents import dumps
 from latlab.messaging.judging.hangups import hears_an_end
 from latlab.messaging.judging.plugin_probe import files_of_ours
 from latlab.messaging.judging.probe import AFTER_S, IDLE_S
@@ -73,7 +74,7 @@ def conformity_of_plugin(facts: Facts, settings: Settings) -> list[Check]:
             with _at(facts, settings) as (path, options):
                 # Not as arguments: there may be a password among the options.
                 promised = [facts.lossless, facts.ordered]
-                order = json.dumps([path, options, min(64, facts.max_bytes), waits == "block", *promised])
+                order = dumps([path, options, min(64, facts.max_bytes), waits == "block", *promised])
                 done = _run_for(
                     [sys.executable, "-m", "latlab.messaging.judging.plugin_probe"], order, _PLUGIN_S
                 )
@@ -187,7 +188,7 @@ class _Probe:
     def __init__(
         self, target: str, role: str, where: list[Any], message_bytes: int, temporary: str | None = None
     ) -> None:
-        order = json.dumps({"class": target, "role": role, "where": where, "size": message_bytes})
+        order = dumps({"class": target, "role": role, "where": where, "size": message_bytes})
         self._process = subprocess.Popen(
             [sys.executable, "-m", "latlab.messaging.judging.probe", order],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,

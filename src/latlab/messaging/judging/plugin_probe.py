@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from latlab.formats.documents import dumps
 from latlab.messaging.judging.hangups import hears_an_end
 from latlab.messaging.judging.woken import at_random, is_woken, receive_all, step_of
 from latlab.model.evidence.messaging import Broken, Promise
@@ -316,4 +317,4 @@ if __name__ == "__main__":
         (promise.name, None if broken is None else (broken.kind.name, broken.values))
         for promise, broken in probe(*json.load(sys.stdin))
     ]
-    print(json.dumps(answer))  # noqa: T201 (what it is asked for)
+    print(dumps(answer))  # noqa: T201 (what it is asked for)

@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from latlab.formats.documents import dumps
 from latlab.messaging.judging.woken import at_random, receive_all
 from latlab.messaging.running.processes import end_with_parent
 from latlab.messaging.running.python_loop import load
@@ -142,7 +143,7 @@ def main() -> int:
             assert end is not None
             with contextlib.suppress(TransportClosed):
                 end.close()
-        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.write(dumps(answer) + "\n")
         sys.stdout.flush()
     return 0
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from latlab.errors import UnavailableError, UsageError
-from latlab.messaging._registry import server_program
+from latlab.messaging.products.table import server_program
 from latlab.messaging.running import processes as _processes
 from latlab.model.messaging.results import Facts, Settings
 from latlab.system.scratch import scratch

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, ClassVar
 
+from latlab.formats.documents import dumps
 from latlab.messaging.products.product import DIRECT, LOOK_S, describe, module, unique_name
 from latlab.messaging.running.processes import free_port
 from latlab.messaging.running.transport import TransportClosed
@@ -31,7 +32,6 @@ class Zenoh:
 
     def connect(self, role: str, where: dict[str, Any]) -> None:
         """The receiver listens, the sender connects; nobody scouts the network."""
-        import json
 
         zenoh = module("zenoh")
         config = zenoh.Config()
@@ -41,7 +41,7 @@ class Zenoh:
         place = "listen" if role == "receiver" else "connect"
         if role == "sender":
             config.insert_json5("listen/endpoints", "[]")
-        config.insert_json5(f"{place}/endpoints", json.dumps([where["endpoint"]]))
+        config.insert_json5(f"{place}/endpoints", dumps([where["endpoint"]]))
         self._session = zenoh.open(config)
         self._inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         if role == "receiver":

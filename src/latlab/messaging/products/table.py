@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 from latlab.messaging.products.buses import CycloneDds, Iceoryx2, Zenoh
 from latlab.messaging.products.kafka import Kafka
 from latlab.messaging.products.queues import Nng, ProcessQueue
@@ -16,3 +18,8 @@ PRODUCTS: dict[str, tuple[str, Facts]] = {
         CycloneDds, Iceoryx2,
     )
 }  # fmt: skip
+
+
+def server_program(name: str) -> str | None:
+    """The path of a product's server; Debian keeps some where only root's PATH looks."""
+    return shutil.which(name) or shutil.which(name, path="/usr/sbin")

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.errors import InputError
+from latlab.words import plural
 
 _CAPTURE_MAGICS = {
     b"\xd4\xc3\xb2\xa1": ("<", 1000),
@@ -53,7 +54,7 @@ def _itch(path: str, data: bytes, limit: int) -> list[int]:
     while at + 2 <= len(data) and len(times) < limit:
         (length,) = struct.unpack_from(">H", data, at)
         if length < 11:
-            raise InputError(path, f"an ITCH message of {length} bytes", place=f"offset {at}")
+            raise InputError(path, f"an ITCH message of {plural(length, 'byte')}", place=f"offset {at}")
         if at + 2 + length > len(data):
             break
         times.append(int.from_bytes(data[at + 7 : at + 13], "big"))
@@ -68,7 +69,7 @@ def _capture(path: str, data: bytes, limit: int) -> list[int]:
     while at + 16 <= len(data) and len(times) < limit:
         seconds, fraction, kept, _ = struct.unpack_from(f"{order}IIII", data, at)
         if kept > 0x40000:
-            raise InputError(path, f"a packet of {kept} bytes", place=f"offset {at}")
+            raise InputError(path, f"a packet of {plural(kept, 'byte')}", place=f"offset {at}")
         times.append(seconds * 1_000_000_000 + fraction * scale)
         at += 16 + kept
     return times

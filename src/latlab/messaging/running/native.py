@@ -30,7 +30,7 @@ from latlab.messaging.running.ways import links as _links
 from latlab.messaging.running.ways.clients import Client, batched, served
 from latlab.messaging.running.ways.plugin import open_plugin
 from latlab.model.messaging.results import INTERRUPTED, Facts, Measurement, Settings
-from latlab.words import share
+from latlab.words import plural, share
 
 _POLL_S = 0.1  # the watcher's own CPU time is some 50 us a look
 
@@ -208,7 +208,8 @@ def run_native(settings: Settings, facts: Facts, told: Callable[[int], None] | N
         raise LatlabError(f"{settings.transport}: {error}") from None
     except MemoryError:
         raise LatlabError(
-            f"{settings.transport}: no memory for {settings.total} messages of {settings.size} bytes",
+            f"{settings.transport}: no memory for {plural(settings.total, 'message')} of "
+            f"{plural(settings.size, 'byte')}",
             remedy="say fewer --messages, a smaller --batch or a smaller --size",
         ) from None
     finally:

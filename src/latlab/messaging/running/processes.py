@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import latlab
+from latlab import words
 from latlab.errors import LatlabError, UnavailableError
 from latlab.words import printable
 
@@ -88,7 +89,7 @@ class Child:
         if said != line:
             ended = self._process.poll() is not None or (ready and not said)
             self.close()
-            why = self.complaint() if ended else f"said nothing for {seconds:.0f} s"
+            why = self.complaint() if ended else f"said nothing for {words.seconds(seconds)}"
             raise LatlabError(f"{self.name} did not start: {why or said or 'no reason given'}")
 
     def complaint(self) -> str:
@@ -157,8 +158,8 @@ class Child:
 def standstill(stopped: str | None, seconds: float) -> str:
     """Why a run ends that has not got on for this many seconds; `stopped` is who stands still by a signal."""
     if stopped is not None:
-        return f"{stopped} is stopped for {seconds:.3g} s"
-    return f"nothing arrived for {seconds:g} s; a longer --timeout waits longer"
+        return f"{stopped} is stopped for {words.seconds(seconds)}"
+    return f"nothing arrived for {words.seconds(seconds)}; a longer --timeout waits longer"
 
 
 def cpu_ns(pid: int) -> int | None:
@@ -302,7 +303,7 @@ def wait_for_port(host: str, port: int, child: Child, seconds: float) -> None:
             raise UnavailableError(f"{child.name} did not start: {child.complaint() or 'no reason given'}")
         time.sleep(0.02)
     child.close()
-    raise UnavailableError(f"{child.name} did not answer on {host}:{port} within {seconds:.0f} s")
+    raise UnavailableError(f"{child.name} did not answer on {host}:{port} within {words.seconds(seconds)}")
 
 
 def free_port() -> int:

@@ -6,7 +6,6 @@ Over 400 lines: what is started, watched and closed is one sequence, which an in
 from __future__ import annotations
 
 import contextlib
-import json
 import mmap
 import os
 import signal
@@ -22,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.errors import LatlabError, UsageError
+from latlab.formats.documents import dumps
 from latlab.messaging._counters import Readings
 from latlab.messaging.judging.looks import Looks, listener, stolen_ns, threads_of
 from latlab.messaging.products.broker_processes import started
@@ -184,7 +184,7 @@ def prepared(kind: Any, settings: Settings, address: Any) -> dict[str, Any]:
     """
     try:
         place = dict(kind.prepare(settings, address))
-        json.dumps(place)
+        dumps(place)
     except LatlabError:
         raise
     except Exception as error:
@@ -229,7 +229,7 @@ def _ordered(order: dict[str, object]) -> Iterator[int]:
     """An order in memory that a child inherits: there may be a password in it."""
     fd = os.memfd_create("latlab-order")
     try:
-        os.write(fd, json.dumps(order).encode())
+        os.write(fd, dumps(order).encode())
         yield fd
     finally:
         os.close(fd)

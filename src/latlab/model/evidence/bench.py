@@ -29,11 +29,11 @@ class BenchWarning(Kind):
         "--padding draws a new placement for each block of pairs"
     )
     DISPLACED = (
-        "an operation takes {ratio:.1f} times as long in turns with the other side's process, which "
+        "an operation takes {ratio:number} times as long in turns with the other side's process, which "
         "displaces its data from the caches, as alone"
     )
     OPERATIONS = "A does {a} operations a run and B {b}: times are compared per operation"
-    CORRELATED = "neighbouring values are correlated: {inflation:.1f} of them count as one"
+    CORRELATED = "neighbouring values are correlated: {inflation:number} of them count as one"
     ONE_PROCESS = "a side is one process: {deviation:share0} between processes is assumed; measure several"
     BETWEEN_ASSUMED = (
         "the processes differ by {effect:change}, which the machine may have done from one run to the "
@@ -57,7 +57,7 @@ class VerdictSaid(Kind):
         "difference may be smaller; draw placements: --build CMD --padding"
     )
     DISPLACED = (
-        "an operation takes {ratio:.1f} times as long in turns with the other side's process as alone, so "
+        "an operation takes {ratio:number} times as long in turns with the other side's process as alone, so "
         "that a change may be diluted by as much; raise --seconds"
     )
     INTERLEAVE = "run them interleaved: latlab bench ab A B"
@@ -69,7 +69,7 @@ class VerdictSaid(Kind):
         "over all that was measured the means differ by {effect:change}, which a few slow runs decide; "
         "measure longer"
     )
-    TOO_FEW_ITERATIONS = "needs {groups} times {needed:.0f} effective iterations, has {effective:.0f}"
+    TOO_FEW_ITERATIONS = "needs {groups} times {needed:count} effective iterations, has {effective:count}"
 
 
 class LevelSaid(Kind):
@@ -104,12 +104,12 @@ class ConditionSaid(Kind):
     CORE_IDLE = "the load generator left a core idle"
     NOT_IDLE = "the machine is not idle without the load generator: others keep it busy"
     LOADED = "the load generator loads every core, and without it they are idle"
-    LOST_AT_ONCE = "a spinning real-time process lost at most {ms:.1f} ms at once"
+    LOST_AT_ONCE = "a spinning real-time process lost at most {ms:ms} at once"
     THROTTLED_ANYWAY = "real-time processes are throttled even without it"
     THROTTLES = "it throttles real-time processes"
     NOT_THROTTLING = "it throttles no thread here"
     STEP_TOOK = "a step of a fixed loop took {ns:duration}"
-    CLOCK_MOVED = "the clock moved by a factor of {ratio:.2f}"
+    CLOCK_MOVED = "the clock moved by a factor of {ratio:number}"
     CLOCK_STOOD = "the clock did not move under load"
 
     OTHER_CLASS = "a measuring process read back another class"

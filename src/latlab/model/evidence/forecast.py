@@ -72,8 +72,8 @@ class ForecastWarning(Kind):
         "from the cache took explains {explained:share0} of what the stub's runs differ by"
     )
     SPEED_VARIED = (
-        "CPU speed varied: the same calibration loop took {times:.1f} × longer in {slow:share0} of {looks} "
-        "checks (noisy neighbour or clock change); throughput figures are affected"
+        "CPU speed varied: the same calibration loop took {times:number} × longer in {slow:share0} of "
+        "{looks} checks (noisy neighbour or clock change); throughput figures are affected"
     )
     LEFT_OUT = (
         "{left} of {made} runs were left out: others, such as the host's other machines, took {taken:share0} "

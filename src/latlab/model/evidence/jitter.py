@@ -20,12 +20,12 @@ class BeatSaid(Kind):
     SOURCE = "{length}: {source}"
     TICK = "{length}: the scheduler tick, HZ={hz}, or a timer of that rate"
     TICK_BRINGS = "{length}: the scheduler tick, HZ={hz}, or a timer of that rate; it brings {source}"
-    HYPERVISOR = "{length}: the hypervisor, at {hz:.4g} Hz"
+    HYPERVISOR = "{length}: the hypervisor, at {hz:frequency}"
     HYPERVISOR_TICK = (
-        "{length}: the hypervisor, at {hz:.4g} Hz, its own scheduler tick or a timer of that rate"
+        "{length}: the hypervisor, at {hz:frequency}, its own scheduler tick or a timer of that rate"
     )
     EACH_SECOND = "{length}: a once-a-second job (statistics, the real-time limit)"
-    TIMER = "{length}: a timer of {hz:.4g} Hz"
+    TIMER = "{length}: a timer of {hz:frequency}"
 
 
 class JitterSaid(Kind):
@@ -37,7 +37,7 @@ class JitterSaid(Kind):
         "CPU {cpu}: the ring wrapped: the last {kept} of {outliers} outliers are kept; raise -o or -k"
     )
     QUOTA = (
-        "a CPU quota ({quota}) stopped us {times} times, for {ms:.0f} ms in all: those gaps are the "
+        "a CPU quota ({quota}) stopped us {times} times, for {ms:ms} in all: those gaps are the "
         "container's; run with a higher quota, or with none"
     )
     REAL_TIME_LIMIT = (
@@ -64,6 +64,6 @@ class TraceStop(Kind):
 class HistogramAdvice(Kind):
     """What would make a histogram tell more."""
 
-    SET_MIN = "set min to {ticks:.0f} ticks"
+    SET_MIN = "set min to {ticks:count} ticks"
     RAISE_KNEE = "raise the knee from {ticks} ticks ({below:share} are below)"
     LOWER_KNEE = "lower the knee from {ticks} ticks ({below:share} are below)"

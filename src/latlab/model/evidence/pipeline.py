@@ -11,8 +11,8 @@ class RunEvidence(Kind):
     """What traces and threads add."""
 
     OVERSUBSCRIBED = (
-        "CPUs were oversubscribed; from median service times {first} needs {needs:.2f} CPUs, {second} "
-        "{other:.2f}"
+        "CPUs were oversubscribed; from median service times {first} needs {needs:number} CPUs, {second} "
+        "{other:number}"
     )
     TYPE_ALIKE = (
         "all {number} stages of type {type} need about as long for an event: {least_ns:duration} to "
@@ -20,7 +20,7 @@ class RunEvidence(Kind):
     )
     HELD_UP = (
         "{stage} has work, but used only {cpu:share0} of a CPU and wanted none more: it waited for a "
-        "lock; {busiest} used {busiest_cpu:share0} of a CPU, and all stages together {total:.2f}"
+        "lock; {busiest} used {busiest_cpu:share0} of a CPU, and all stages together {total:number}"
     )
     SERVICE = (
         "{stage} serves an event in {p50_ns:duration} (p50, traced): at most {most:number} events/s "
@@ -41,14 +41,14 @@ class RunDoubt(Kind):
 
     MOVES = "no stage limits all of the time: {stretches}; observe each of these parts by itself"
     UNKNOWN = "the bottleneck is unknown{why}; observe for longer, or under more load"
-    UNCOUNTED = "the exchange offered {offered:,} messages, and its queues counted {counted:,}"
+    UNCOUNTED = "the exchange offered {offered:count} messages, and its queues counted {counted:count}"
     DIED = "the {role} process died {how}: what it had counted until then is shown"
     STARVED = (
         "the sampler was starved: it looked every {achieved_ns:duration} (p99) instead of every "
         "{period_ns:duration}; give it a core of its own, or a longer --period"
     )
-    MOSTLY_MISSED = "the sampler was starved: it missed {missed:,} of {attempts:,} periods"
-    MISSED = "the sampler missed {missed:,} of {attempts:,} periods; give it a longer --period"
+    MOSTLY_MISSED = "the sampler was starved: it missed {missed:count} of {attempts:count} periods"
+    MISSED = "the sampler missed {missed:count} of {attempts:count} periods; give it a longer --period"
     OVERLOADED = (
         "the machine is overloaded: {others} during the run; 'latlab system check' shows what else runs"
     )
@@ -80,7 +80,7 @@ class Loss(Kind):
 
     KERNEL = "the kernel dropped {dropped:count} datagrams in front of {socket}{since}"
     DROPPED = (
-        "{part:share} of {queue}'s messages were dropped{since} ({dropped:,} of {offered:,}): "
+        "{part:share} of {queue}'s messages were dropped{since} ({dropped:count} of {offered:count}): "
         "latencies are those of delivered messages only"
     )
     CANNOT_KEEP_UP = " because {stage} cannot keep up"
@@ -90,20 +90,20 @@ class Disturbance(Kind):
     """What disturbed a run."""
 
     STOOD_STILL = (
-        "{stage} stood still for {ns:duration}, {begin_ns:duration} into the run, with up to {fill:,} "
+        "{stage} stood still for {ns:duration}, {begin_ns:duration} into the run, with up to {fill:count} "
         "events waiting in {queue} ({why})"
     )
     NOT_KNOWN = "why is not known"
     NO_CPU = "it was ready and had no CPU {part:share0} of that time"
     DID_NOT_ASK = "it did not ask for a CPU: it was stopped, or waited for something outside of its queues"
     BURST = (
-        "the largest burst filled {queue} to {height:,} events for {ns:duration}, {begin_ns:duration} "
+        "the largest burst filled {queue} to {height:count} events for {ns:duration}, {begin_ns:duration} "
         "into the run{after}"
     )
     WENT_ON = ", and went on to {queues}"
     HAD_NO_CPU = "{stage} was ready and had no CPU {part:share} of the time, while {others}"
-    FOREIGN = "{who} took {taken:.2f} of {cpus} CPUs{most}"
-    MOST = " ({name}, process {pid}, {cpus:.2f})"
+    FOREIGN = "{who} took {taken:number} of {cpus} CPUs{most}"
+    MOST = " ({name}, process {pid}, {cpus:number})"
 
 
 class RunFinding(Kind):
@@ -133,7 +133,7 @@ class RunFinding(Kind):
     UNSUPPORTED = "The observation does not support an answer{busiest}.{tail}"
     NONE = "No stage limits{busiest}.{tail}"
     BUT = "{sentence} But {stall}."
-    OVERFLOWS = "{sentence} {queue} holds {capacity:,} events, and was full {times}{lost}."
+    OVERFLOWS = "{sentence} {queue} holds {capacity:count} events, and was full {times}{lost}."
     SLEEPS = "{sentence} It sleeps {asleep:share} of the time."
     ITS_LOCK = (
         "{sentence} Its {threads:plural thread} wait for one another's {lock} {waits:share} of the time."
@@ -150,7 +150,7 @@ class RunFinding(Kind):
     SERVICE_P50 = "; an event takes {ns:duration} there (p50)"
     SERVICE_MEAN = "; an event takes {ns:duration} there on average"
     BUSIEST = "; the busiest, {stage}, has input waiting {part:share} of the time"
-    USED = ": it used {used:.2f} of {cpus}"
+    USED = ": it used {used:number} of {cpus}"
     TAIL = (
         "The tail comes from bursts that wait for {stage}: {part:share0} of {quantile} "
         "({total_ns:duration}) is spent there, mostly waiting in {queues}."
@@ -160,7 +160,7 @@ class RunFinding(Kind):
 class OverheadDoubt(Kind):
     """Why what observing costs must not be believed as it stands."""
 
-    DROPPED = "{dropped:,} messages were dropped: what was lost has no latency; give a gentler --layout"
+    DROPPED = "{dropped:count} messages were dropped: what was lost has no latency; give a gentler --layout"
     STARVED = (
         "asked for a sweep every {period_ns:duration}, the sampler ran every {achieved_ns:duration} (p99): "
         "it lacked a CPU"
@@ -171,9 +171,9 @@ class RateSaid(Kind):
     """The highest rate that loses nothing; `closest` says how the next one lost."""
 
     FOUND = (
-        "The smallest delay that loses nothing is {delay_ns:,} ns: {rate:number} messages/s a venue. "
+        "The smallest delay that loses nothing is {delay_ns:duration}: {rate:number} messages/s a venue. "
         "{closest}"
     )
-    UNSEEN = "At {delay_ns:,} ns messages were dropped before any queue was seen to rise."
-    ROSE = "At {delay_ns:,} ns {queue} rose before the first drop, to {fill:,} events."
+    UNSEEN = "At {delay_ns:duration} messages were dropped before any queue was seen to rise."
+    ROSE = "At {delay_ns:duration} {queue} rose before the first drop, to {fill:count} events."
     NOT_TRIED = "No shorter one was tried."

@@ -22,28 +22,30 @@ class QueueEvidence(Kind):
         "{stage} leads by {lead:share}: wake-ups and unequal CPUs make as much difference between "
         "equal stages"
     )
-    INPUT = "its input {queue} held {fill:,.1f} events on average"
+    INPUT = "its input {queue} held {fill:number} events on average"
     INPUT_BOUNDED = (
-        "its input {queue} held {fill:,.1f} events on average of {capacity:count}, and was full "
+        "its input {queue} held {fill:number} events on average of {capacity:count}, and was full "
         "{full:share} of the time"
     )
-    INPUT_GROWS = "its input {queue} held {fill:,.1f} events on average, and grew by {growth:number} a second"
+    INPUT_GROWS = (
+        "its input {queue} held {fill:number} events on average, and grew by {growth:number} a second"
+    )
     OUTPUT = "its output {queue} was empty {empty:share} of the time"
     BACK_PRESSURE = "back-pressure propagates upstream through {queues}"
     OVERFLOWS = (
         "no stage is busy for long, but {queue} overflows: {effect}; its bursts are larger than its "
-        "capacity of {capacity} (mean fill {fill:.1f}, p99 {p99})"
+        "capacity of {capacity} (mean fill {fill:number}, p99 {p99})"
     )
     MACHINE_FULL = (
-        "its threads use {used:.2f} of {cpus} CPUs, and {waiting:.2f} more would run if they had one: "
+        "its threads use {used:number} of {cpus} CPUs, and {waiting:number} more would run if they had one: "
         "the machine is full, and a faster stage would only pass its CPU on"
     )
     INTERPRETER_LOCK = (
-        "its threads use {used:.2f} CPUs together; {stage}, which needs most of them, is busy "
+        "its threads use {used:number} CPUs together; {stage}, which needs most of them, is busy "
         "{busy:share0} of the time and runs for {runs:share0}: they wait for the interpreter's lock"
     )
     STOPPED = (
-        "{stage} has taken nothing since {since_s:.2f} s into the run, for {for_s:.2f} s until its "
+        "{stage} has taken nothing since {since_s:seconds} into the run, for {for_s:seconds} until its "
         "end, though {waiting} events wait{state}"
     )
     MOVES = "the bottleneck moves: {stretches}"
@@ -68,6 +70,6 @@ class QueueEvidence(Kind):
         "of its time"
     )
     POOL_WAITS = (
-        "{pool} is empty {empty:share} of the time, while {stage} has work: {waiting:.1f} of those in "
+        "{pool} is empty {empty:share} of the time, while {stage} has work: {waiting:number} of those in "
         "hand wait for an object on average"
     )

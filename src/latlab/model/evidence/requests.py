@@ -67,9 +67,11 @@ class RequestsDoubt(Kind):
         "that is the rest of an answer or was pushed unasked isn't known, so their requests are left out: "
         "observe it where nothing is pushed, or by a protocol that is recognised"
     )
-    LOST = "{events:,} events found no room: observe for a shorter time"
+    LOST = "{events:count} events found no room: observe for a shorter time"
     SWITCHES = "too many of the threads' switches were not seen"
-    ARRIVALS = "of {number:,} requests the arrival was not seen: they are counted from when they were read"
+    ARRIVALS = (
+        "of {number:count} requests the arrival was not seen: they are counted from when they were read"
+    )
 
 
 class ForecastDoubt(Kind):

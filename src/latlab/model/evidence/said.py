@@ -12,7 +12,18 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from latlab.words import count, duration, duration_interval, number, plural, share, size
+from latlab.words import (
+    count,
+    duration,
+    duration_interval,
+    frequency,
+    number,
+    plural,
+    relative,
+    seconds,
+    share,
+    size,
+)
 
 __all__ = ["Kind", "Said", "data_of", "fields_of", "kind_of", "said", "values_of"]
 
@@ -20,11 +31,11 @@ __all__ = ["Kind", "Said", "data_of", "fields_of", "kind_of", "said", "values_of
 class Kind(Enum):
     """A kind of sentence; its value is the wording, with a place for each value.
 
-    Behind a colon a place says how its value is written: `share`, `share0` and `share2` (so
-    many decimals), `signed`
-    (a signed share), `change` (with one more decimal), `duration` (of ns), `interval` (of a time: value, low,
-    high), `count`, `number` (a rate), `size` (of bytes), `or` and `and` (of
-    names), `plural THING`, or as Python formats it.
+    Behind a colon a place says how its value is written: `share`, `share0` and `share2` (this many decimals),
+    `signed` (a signed share), `change` (with one more decimal), `percent` (a difference known as one),
+    `duration` (of ns), `us`, `ms` and `seconds` (a duration that is known in those), `frequency` (of Hz),
+    `interval` (of a time: value, low, high), `count`, `number` (three digits of it), `size` (of bytes), `or`
+    and `and` (of names), `plural THING`, or as Python formats it.
     """
 
 
@@ -62,6 +73,16 @@ class _Words(string.Formatter):
                 return share(value, digits=2, signed=True)
             case ["duration"]:
                 return duration(value)
+            case ["seconds"]:
+                return seconds(value)
+            case ["ms"]:
+                return duration(1e6 * value)
+            case ["us"]:
+                return duration(1e3 * value)
+            case ["frequency"]:
+                return frequency(value)
+            case ["percent"]:
+                return relative(value / 100, signed=True)
             case ["interval"]:
                 return duration_interval(*value)
             case ["or" | "and" as word]:

@@ -10,11 +10,11 @@ __all__ = ["GrowthSaid", "RulingSaid"]
 class RulingSaid(Kind):
     """Why a paired experiment is ruled so; `margin` is the smallest effect that matters."""
 
-    WITHIN = "the interval is within the smallest effect that matters, {margin:.3g} ({margin:share2})"
+    WITHIN = "the interval is within the smallest effect that matters, {margin:number} ({margin:share2})"
     EXCLUDES_0 = "the interval excludes 0"
     EXCLUDES_0_ONLY = (
         "the interval excludes 0, but not that the change is smaller than the smallest that matters, "
-        "{margin:.3g} ({margin:share2})"
+        "{margin:number} ({margin:share2})"
     )
     NO_MARGIN = "the interval contains 0 after {pairs} pairs, and no smallest effect was declared to stop at"
     MORE_PAIRS = (
@@ -25,7 +25,7 @@ class RulingSaid(Kind):
 class GrowthSaid(Kind):
     """Why times are said to grow by a law, or by none."""
 
-    TOO_FEW = "takes {sizes} sizes or more, the largest {span:.0f} times the smallest"
+    TOO_FEW = "takes {sizes} sizes or more, the largest {span:count} times the smallest"
     NONE_FITS = "no law fits: the best is off by {off:share0}"
     ONE_FITS = "every other law fits at least twice as badly"
     SEVERAL_FIT = "these fit equally well: measure larger sizes, or longer"

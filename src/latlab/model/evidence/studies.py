@@ -163,7 +163,7 @@ class TimelineSaid(Kind):
 
     COMMAND_ENDED = "interrupted: the command was ended before its own end"
     INTERRUPTED = "interrupted before its time was over"
-    CPU_TIME_DIFFERS = "{traced_s:.3f} s of CPU time by the trace, {used_s:.3f} s by rusage"
+    CPU_TIME_DIFFERS = "{traced_s:seconds} of CPU time by the trace, {used_s:seconds} by rusage"
     SLEPT = (
         "{waits} waits are slept for as long as they took: by the events as they were recorded, whoever "
         "ended them would have waited for them"

@@ -25,7 +25,7 @@ class ThreadEvidence(Kind):
     )
     HELD_BY = "held by {holders}, waited for by {waiters}"
     TAKEN_BY = "taken by {roles}"
-    TOGETHER = "its {threads:plural thread} together ran {cpus:.2f} CPUs"
+    TOGETHER = "its {threads:plural thread} together ran {cpus:number} CPUs"
     WAITED_IN = "waited for in {places}"
     HELD_IN = "while it is held and waited for, {function} mostly runs"
     HELD_ASLEEP = "while it is held and waited for, its holder sleeps {part:share} of the time"
@@ -43,10 +43,10 @@ class ThreadEvidence(Kind):
         "{asleep:share}, and waited for others {waited:share}"
     )
     ITS_ROLE = "the others of its role ran {running:share} of the time"
-    GOROUTINES = "its goroutines together ran {cpus:.2f} CPUs"
+    GOROUTINES = "its goroutines together ran {cpus:number} CPUs"
     COLLECTS = (
         "{part:share} of its samples allocate memory, and Go's garbage collector ran "
-        "{cpus:.2f} CPUs beside it"
+        "{cpus:number} CPUs beside it"
     )
     CONTENDED = "{part:share} of the samples in {function} wait for the mutex or hand it on"
     IN_TURN = "{count} goroutines run in {function}, one at a time, though a CPU was free"
@@ -58,7 +58,8 @@ class ThreadEvidence(Kind):
     EACH_RAN = "each ran {running:share} of the time"
     NO_CPU = "progress was runnable without a CPU {runnable:share} of the time"
     USED = (
-        "the program used {used:.2f} of {cpus} CPUs, and {waiting:.2f} more threads were runnable on average"
+        "the program used {used:number} of {cpus} CPUs, and {waiting:number} more threads were runnable on "
+        "average"
     )
     BOUND = (
         "its threads ran on {cpus} only, while {others} was idle {idle:share} of the time: an affinity or a "
@@ -67,7 +68,7 @@ class ThreadEvidence(Kind):
     OTHERS_HAD = "in that time other programs had {part:share} of all CPUs' time: {listed}"
     ROLE_RAN = "{who} ran {running:share} of the time, runnable {runnable:share}"
     BLOCKED = "{who} was blocked {part:share} of the time on: {on}"
-    ALL_USED = "all its threads together used {cpus:.2f} CPUs"
+    ALL_USED = "all its threads together used {cpus:number} CPUs"
     OWES = "something was sent to {name}, and nothing came back"
     DEPENDED = "progress depended on {listed}"
 
@@ -158,7 +159,7 @@ class ThreadReason(Kind):
         "{idle:share} of it: threads that are woken queue behind one another, and more CPUs would hardly help"
     )
     CROWDED = (
-        "its threads want {times:.2f} times the CPUs that there are, so another CPU or a faster "
+        "its threads want {times:number} times the CPUs that there are, so another CPU or a faster "
         "{busiest} would help; the same command on more CPUs tells which"
     )
     CHANGES = (
@@ -170,7 +171,7 @@ class ThreadReason(Kind):
         "other {busy:share} and {other_busy:share} of the time"
     )
     ASIDE = (
-        "{name} sleeps and ended {ended:plural wait} of the others, which used {cpus:.2f} CPUs: they "
+        "{name} sleeps and ended {ended:plural wait} of the others, which used {cpus:number} CPUs: they "
         "hardly depend on it"
     )
     LOCK_OR_WORK = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from latlab.words import duration, share
+from latlab.words import duration, number, share
 
 __all__ = ["SCHEMA", "Difference", "Environment", "Fact", "differences"]
 
@@ -142,10 +142,10 @@ class Environment:
         if fact.unavailable is not None:
             return fact.unavailable
         return (
-            f"p99.9 {self.get('floor.p99.9_ns', 0):.0f} ns, "
+            f"p99.9 {duration(self.get('floor.p99.9_ns', 0))}, "
             f"longest {duration(self.get('floor.max_ns', 0))}, "
             f"{share(self.get('floor.gap_share', 0), digits=2)} of the time "
-            f"(`latlab jitter`, {self.get('floor.age_s', 0) / 3600:.1f} h before)"
+            f"(`latlab jitter`, {number(round(self.get('floor.age_s', 0) / 3600, 1))} hours before)"
         )
 
 

@@ -9,7 +9,6 @@ references, which stands in the recording's document ``clock``.
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
@@ -23,10 +22,12 @@ from numpy.typing import NDArray
 from latlab._core import clock as core_clock
 from latlab._core import queues as core
 from latlab.errors import LatlabError, UsageError
+from latlab.formats.documents import dumps
 from latlab.model.queues.observation import Observation, Queue, named
 from latlab.queues.sample.follow import Event, Follower, Target, require
 from latlab.queues.sample.scheduler import SchedulerWatch
 from latlab.queues.sample.sockets import SocketFollower
+from latlab.words import duration
 
 __all__ = ["COLUMNS", "Memory", "Recorder", "Sink"]
 
@@ -166,7 +167,7 @@ class Recorder:
         priority: int = 0,
     ) -> None:
         if period_ns < 1000:
-            raise UsageError(f"a period of {period_ns} ns is too short", remedy="give at least 1us")
+            raise UsageError(f"a period of {duration(period_ns)} is too short", remedy="give at least 1us")
         self.targets: tuple[Target, ...] = (targets,) if isinstance(targets, int | str) else tuple(targets)
         self.sink: Sink = Memory() if sink is None else sink
         self.period_ns = period_ns
@@ -431,7 +432,7 @@ class Recorder:
                     "event": [e.event for e in events],
                     "what": [e.what for e in events],
                     "number": np.array([e.number for e in events], "u4"),
-                    "description": [json.dumps(e.description) for e in events],
+                    "description": [dumps(e.description) for e in events],
                 },
             )
 

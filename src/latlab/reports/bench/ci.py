@@ -7,6 +7,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from latlab import words
+from latlab.words import relative
 
 __all__ = ["junit_xml", "markdown_summary"]
 
@@ -43,7 +44,7 @@ def markdown_summary(
     ]
     if documents:
         level = 100 * (1 - float(documents[0]["alpha"]))
-        lines[2] = lines[2].replace("95 %", f"{level:g} %")
+        lines[2] = lines[2].replace("95 %", relative(level / 100))
     for d in rows:
         low, high = d["interval"]
         ends = "–" if low is None and high is None else f"{_change(low)} to {_change(high)}"

@@ -68,7 +68,7 @@ def sweep_text(grown: Sequence[Mapping[str, Any]], threaded: Sequence[Mapping[st
             lines.append(f"{one['name']}: growth with size not told: {one['why']}")
     for one in threaded:
         each = zip(one["threads"], one["p50_ns"], one["speed_up"], strict=True)
-        steps = [f"{count}: {words.duration(ns)} ({up:.2f} ×)" for count, ns, up in each]
+        steps = [f"{count}: {words.duration(ns)} ({words.number(up)} ×)" for count, ns, up in each]
         lines.append(f"{one['name']}: threads {', '.join(steps)}")
     return "\n".join(lines)
 

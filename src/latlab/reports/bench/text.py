@@ -16,7 +16,7 @@ from latlab.model.bench import Control, Judgement, Measure, Plan, Sample
 from latlab.model.evidence.said import data_of
 from latlab.model.machine.environment import Environment
 from latlab.stats.quantiles import nearest_rank, quantile_name
-from latlab.words import duration, relative, share
+from latlab.words import duration, plural, relative, share
 
 __all__ = [
     "control_json",
@@ -294,11 +294,11 @@ def control_json(control: Control) -> dict[str, Any]:
 
 def study_text(document: Mapping[str, Any]) -> str:
     """The study's table, least scatter first, and its recommendation."""
-    lines = [f"{'IQR':>8} {'of processes':>13} {'p50 ns':>12}  conditions"]
+    lines = [f"{'IQR':>8} {'of processes':>13} {'p50':>12}  conditions"]
     for row in document["combinations"]:
         conditions = ", ".join(f"{k} {v}" for k, v in row["levels"].items())
         scatter = f"{share(row['iqr'], digits=2):>8} {share(row['process_iqr'], digits=2):>13}"
-        lines.append(f"{scatter} {_number(row['p50_ns']):>12}  {conditions}")
+        lines.append(f"{scatter} {duration(row['p50_ns']):>12}  {conditions}")
     for factor, levels in document["effects"].items():
         lines.append(
             f"{factor}: " + ", ".join(f"{level} {share(iqr, digits=2)}" for level, iqr in levels.items())
@@ -318,7 +318,7 @@ def study_findings(document: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 def counted(count: int, what: str) -> str:
     """1 iteration, 2 iterations."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    return plural(count, what)
 
 
 def _percent(value: float | None) -> str:

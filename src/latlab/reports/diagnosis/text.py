@@ -280,7 +280,7 @@ def comparison(found: AnswerComparison) -> str:
     def shown(value: float, unit: str) -> str:
         if unit == "share":
             return share(value)
-        return duration(value) if unit == "ns" else f"{value:,.0f} {unit}"
+        return duration(value) if unit == "ns" else f"{count(value)} {unit}"
 
     verdicts = {"part": "", "open": "not decided"}
     before, after = (name or "none" for name in (found.limiting_before, found.limiting_after))

@@ -10,7 +10,7 @@ from latlab.jitter import Study, automatic_range, clearest_spectrum
 from latlab.model.machine.environment import Environment
 from latlab.model.machine.jitter import CoreJitter, JitterResult
 from latlab.reports.html import Page
-from latlab.words import count, duration, share
+from latlab.words import count, duration, frequency, share
 
 __all__ = ["report", "study_report"]
 
@@ -195,7 +195,7 @@ def _spectrum(result: JitterResult) -> dict[str, Any]:
         for hz in beats
     ]
     labels = [
-        {"x": float(np.log10(hz)), "y": 1.0, "yref": "paper", "text": f"{hz:g} Hz", "showarrow": False}
+        {"x": float(np.log10(hz)), "y": 1.0, "yref": "paper", "text": frequency(hz), "showarrow": False}
         for hz in beats
     ]
     return _figure(data, "Hz", "power", log_x=True, log_y=True, shapes=lines, annotations=labels)

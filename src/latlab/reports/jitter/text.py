@@ -21,7 +21,7 @@ from latlab.jitter import (
     recommendations,
 )
 from latlab.model.machine.jitter import CoreJitter, Exceeded, JitterResult, Source
-from latlab.words import count, duration, printable, share
+from latlab.words import count, duration, frequency, number, plural, printable, share, short
 
 __all__ = [
     "above_floor",
@@ -61,8 +61,8 @@ def classic(
         f"Timing was measured for {duration(core.ns(core.pure_ticks))}, "
         f"{share(core.pure_ticks / wall, digits=2)} of runtime "
         f"({share(core.gap_ticks / wall, digits=2)} gaps)",
-        f"CPU {core.cpu}: counter {core.counter_hz / 1e6:.2f} MHz in steps of {core.quantum_ticks} ticks"
-        f" over {core.deltas} deltas",
+        f"CPU {core.cpu}: counter {frequency(core.counter_hz, digits=6)} in steps of "
+        f"{plural(core.quantum_ticks, 'tick')} over {core.deltas} deltas",
         "Min / Average / Std Dev / Max : "
         f"{core.min_ticks} / {core.mean_ticks:.0f} / {core.std_dev_ticks:.0f} / {core.max_ticks} ticks",
         "Min / Average / Std Dev / Max : "
@@ -113,8 +113,8 @@ def summary(result: JitterResult, *, most: int = 12) -> str:
         points = " ".join(f"{duration(core.ns(core.percentile_ticks(p))):<8}" for p in (50, 99, 99.9))
         pure = share(core.pure_ticks / (core.wall_ticks or 1), digits=2)
         lines.append(
-            f"{core.cpu:<4} {core.deltas / seconds / 1e6:6.1f} M  {pure:>8} "
-            f"{core.outliers / seconds:8.1f}   {duration(core.ns(core.min_ticks)):<8} {points} "
+            f"{core.cpu:<4} {short(core.deltas / seconds):>8}  {pure:>8} "
+            f"{number(core.outliers / seconds):>8}   {duration(core.ns(core.min_ticks)):<8} {points} "
             f"{duration(core.ns(core.max_ticks))}"
         )
     if result.sources:
@@ -128,7 +128,7 @@ def summary(result: JitterResult, *, most: int = 12) -> str:
             worst = "?" if one.max_ns is None else duration(one.max_ns)
             itself = "?" if one.ran_ns is None else duration(one.ran_ns)
             lines.append(
-                f"{total:<9} {itself:<9} {worst:<9} {one.count:<7} {one.rate_hz:<8.1f} {one.cpu:<4} "
+                f"{total:<9} {itself:<9} {worst:<9} {one.count:<7} {number(one.rate_hz):<8} {one.cpu:<4} "
                 f"{one.layer:<23} {one.kind}: {printable(one.name)}"
             )
         if len(result.sources) > most:
@@ -182,7 +182,8 @@ def _exceeded(gap: Exceeded | None) -> list[str]:
         kind, name, after, _ = each[0]
         times = f", {count(len(each))} times" if len(each) > 1 else ""
         taken = duration(sum(one[3] for one in each))
-        lines.append(f"  {after / 1e3:+10.1f} us  {taken:<8} {kind}: {printable(name)}{times}")
+        at = f"{'+' if after > 0 else ''}{duration(after)}"
+        lines.append(f"  {at:>13}  {taken:<8} {kind}: {printable(name)}{times}")
     if len(ran) > _MOST_RAN:
         lines.append(f"  … and {count(len(ran) - _MOST_RAN)} more (--json lists them all)")
     if gap.ran is None:
@@ -228,8 +229,7 @@ def above_floor(result: JitterResult, width: int = 80) -> str:
     floor, own50 = machine.ns(machine.percentile_ticks(99.9)), task.ns(task.percentile_ticks(50))
     spread = task.ns(task.percentile_ticks(99.9)) - own50
     lines.append(
-        f"the task's p99.9 lies {duration(spread)} above its p50; "
-        f"the machine's own p99.9 is {duration(floor)}"
+        f"the task's p99.9 is {duration(spread)} above its p50; the machine's own p99.9 is {duration(floor)}"
     )
     return "\n".join(lines) + "\n"
 
@@ -255,7 +255,7 @@ def study_table(found: Study) -> str:
         }
         times = " ".join(f"{duration(middle[key]):<8}" for key in ("p50_ns", "p999_ns", "max_ns"))
         lines.append(
-            f"{name:<22} {times} {middle['gaps_per_second']:<10.1f} "
+            f"{name:<22} {times} {number(middle['gaps_per_second']):<10} "
             f"{share(middle['gap_share'], digits=3):>9}  {len(rows)}"
         )
     return "\n".join(lines) + "\n"
@@ -277,7 +277,8 @@ def spectrum_plot(result: JitterResult, width: int = 80, *, rows: int = 16) -> s
         lines.append(f"CPU {core.cpu}: frequency            power  (1 is chance)")
         for (a, b), peak in zip(pairwise(edges), peaks, strict=True):
             stars = "*" * round(scale * math.log1p(peak))
-            lines.append(f"{a:9.2f} to {b:9.2f} Hz {peak:8.1f}  {stars}")
+            lines.append(f"{frequency(a):>9} to {frequency(b):>9} {peak:8.1f}  {stars}")
         beats = [one for one in result.periods if one.cpu == core.cpu]
-        lines += [f"{1e9 / one.period_ns:9.2f} Hz is a beat: {one.cause}"[:width] for one in beats]
+        told = [f"{frequency(1e9 / one.period_ns, digits=5):>12} is a beat: {one.cause}" for one in beats]
+        lines += [one[:width] for one in told]
     return "\n".join(lines) + "\n"

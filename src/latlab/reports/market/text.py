@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from latlab.model.market import Census, Depth
-from latlab.words import share
+from latlab.words import plural, share
 
 
 def census_text(census: Census) -> str:
@@ -49,7 +49,7 @@ def damage_text(census: Census, *, books: bool) -> list[str]:
     if parts:
         lines.append(f"the books could not apply as they came: {', '.join(parts)}")
     if census.malformed:
-        jumped = f" and {census.jumped:,} bytes skipped" if census.jumped else ""
+        jumped = f" and {plural(census.jumped, 'byte')} skipped" if census.jumped else ""
         lines.append(f"{census.malformed:,} malformed messages{jumped}; `census --json` lists them")
     if census.unknown:
         lines.append(f"{census.unknown:,} messages of unknown type were skipped")

@@ -12,6 +12,7 @@ from latlab.messaging import latencies
 from latlab.model.messaging.results import Measurement, Result
 from latlab.reports.messaging.gnuplot import WINDOWS, Size, per_message, write_csv, write_gnuplot
 from latlab.reports.messaging.json import result_json
+from latlab.words import plural
 
 __all__ = ["size_point", "write"]
 
@@ -54,7 +55,7 @@ def write(
             bins=bins,
             overlap=overlap,
             due=None if m.intended_ns is None else m.intended_ns[s.warmup :][numbers],
-            title=f"{s.transport}, {s.size} bytes",
+            title=f"{s.transport}, {plural(s.size, 'byte')}",
         )
     if "csv" in formats:
         columns = {"n": np.arange(s.total) - s.warmup, "sent_ns": m.sent_ns, "received_ns": m.received_ns}

@@ -14,10 +14,9 @@ from latlab.model.messaging.results import Measurement, Result
 from latlab.model.statistics.summary import Summary
 from latlab.reports.html import Page
 from latlab.reports.messaging.gnuplot import WINDOWS, Size, histogram, running, windowed
-from latlab.reports.messaging.text import rate
 from latlab.reports.messaging.verdict import verdict
 from latlab.stats.thinning import extremes
-from latlab.words import duration, share, unit_of
+from latlab.words import duration, plural, rate, share, unit_of
 
 __all__ = ["axis_unit", "write_html"]
 
@@ -43,7 +42,8 @@ def write_html(
     """
     s = m.settings
     page = Page(
-        "How fast do messages travel?", f"{r.facts.title}, {s.size} bytes a message, {s.topology}, {r.wait}"
+        "How fast do messages travel?",
+        f"{r.facts.title}, {plural(s.size, 'byte')} a message, {s.topology}, {r.wait}",
     )
     typical = r.intended_latency or r.latency
     median = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from latlab.formats.documents import write_text
+from latlab.formats.documents import dumps, write_text
 from latlab.formats.recording import Recording
 from latlab.model.machine.environment import differences
 from latlab.model.messaging.results import Measurement, Result
@@ -19,10 +18,10 @@ from latlab.reports.html import Page
 from latlab.reports.messaging.gnuplot import histogram
 from latlab.reports.messaging.html import axis_unit
 from latlab.reports.messaging.json import result_json
-from latlab.reports.messaging.text import load, rate
+from latlab.reports.messaging.text import load
 from latlab.reports.messaging.verdict import doubts, finding
 from latlab.stats.quantiles import nearest_rank
-from latlab.words import duration, size
+from latlab.words import duration, rate, size
 
 __all__ = ["Kept", "curves", "nines", "systems_json", "write_systems"]
 
@@ -73,7 +72,7 @@ def curves(kept: Sequence[Kept], axis: str) -> list[list[Kept]]:
         settings = {k: v for k, v in one.result.settings.to_json().items() if k not in (axis, *_ASIDE)}
         about = one.recording.environment
         machine = [about.get(name) for name in ("host.name", "cpu.model", "kernel.release")]
-        key = json.dumps([settings, one.result.wait, machine], sort_keys=True, default=str)
+        key = dumps([sorted(settings.items()), one.result.wait, machine])
         groups.setdefault(key, []).append(one)
 
     def at(one: Kept) -> float:

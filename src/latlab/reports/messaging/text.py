@@ -5,21 +5,11 @@ from __future__ import annotations
 from latlab.model.messaging.results import Facts, Result, Throughput
 from latlab.model.statistics.summary import Summary
 from latlab.reports.messaging.verdict import cause, verdict
-from latlab.words import count, duration, plural, share, size, table
+from latlab.words import count, duration, number, plural, rate, share, size, table
 
-__all__ = ["load", "rate", "render", "render_facts"]
+__all__ = ["load", "render", "render_facts"]
 
 _COLUMNS = ("p50", "p90", "p99", "p99.9")
-
-
-def rate(per_s: float | None, unit: str) -> str:
-    """A rate with three digits, a prefix and its unit."""
-    if per_s is None:
-        return "undefined"
-    for prefix, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if per_s >= 0.9995 * scale:  # three digits of it are those of the scale
-            return f"{per_s / scale:.3g} {prefix}{unit}/s"
-    return f"{per_s:.3g} {unit}/s"
 
 
 def _row(name: str, s: Summary | None) -> list[str]:
@@ -54,8 +44,8 @@ def render(r: Result) -> str:
     rows = [_row(f"latency ({trip}from the actual sending)", r.latency)]
     if r.intended_latency is not None:
         rows.append(_row(f"latency ({trip}from the intended sending)", r.intended_latency))
-    for number, group in enumerate(r.groups) if len(r.groups) > 1 else ():
-        rows.append(_row(f"group {number + 1}", group.latency))
+    for which, group in enumerate(r.groups, 1) if len(r.groups) > 1 else ():
+        rows.append(_row(f"group {which}", group.latency))
     if r.confirm_latency is not None:
         rows.append(_row("confirmed to the sender", r.confirm_latency))
     if s.warmup:
@@ -81,7 +71,7 @@ def render(r: Result) -> str:
     if c.foreign is not None and c.total:
         lines[-1] += f"; other processes {duration(c.foreign)}"
     for name, counter in r.counters.items():
-        each = "" if counter.per_message is None else f", {counter.per_message:.3g} a message"
+        each = "" if counter.per_message is None else f", {number(counter.per_message)} a message"
         lines.append(f"{name:<21}{count(counter.total)}{each}")
     if r.idle:
         asleep = r.idle.get("idle_share")
@@ -90,13 +80,13 @@ def render(r: Result) -> str:
     lines.append(_humps(r))
     lines.append(_stability(r))
     for peak in r.peaks:
-        which = (
-            f"message {peak.first}" if peak.first == peak.last else f"messages {peak.first} to {peak.last}"
-        )
-        lines.append(f"{'peak':<21}{duration(peak.max_ns)} at {which} ({cause(peak)})")
+        many = peak.first != peak.last
+        at = f"messages {peak.first} to {peak.last}" if many else f"message {peak.first}"
+        lines.append(f"{'peak':<21}{duration(peak.max_ns)} at {at} ({cause(peak)})")
     lines.append(
-        f"{'harness':<21}{r.harness_ns[0]:.1f} ns a message in the sender, {r.harness_ns[1]:.1f} ns in the "
-        f"receiver (clock {r.harness_ns[2]:.1f} ns), {r.bytes_per_message:.1f} bytes a message, "
+        f"{'harness':<21}{duration(r.harness_ns[0])} a message in the sender, "
+        f"{duration(r.harness_ns[1])} in the receiver (clock {duration(r.harness_ns[2])}), "
+        f"{number(r.bytes_per_message)} bytes a message, "
         f"{r.page_faults} page faults"
     )
     lines.append(f"{'received at':<21}{r.facts.received_at}")
@@ -110,7 +100,7 @@ def render(r: Result) -> str:
 def _sizes(r: Result) -> str:
     s = r.settings
     if not s.sizes:
-        return f"{s.size} bytes"
+        return f"{plural(s.size, 'byte')}"
     total = sum(weight for _, weight in s.sizes)
     shown = [f"{size(one)} ({share(weight / total, digits=0)})" for one, weight in s.sizes[:5]]
     return ", ".join([*shown, *(["…"] if len(s.sizes) > 5 else [])])
@@ -127,9 +117,9 @@ def _who(r: Result) -> str:
 def _by_receiver(r: Result) -> list[str]:
     """Which receivers of a group had how many messages, and what was lost on the way to it."""
     found = []
-    for number, group in enumerate(r.groups):
+    for which, group in enumerate(r.groups, 1):
         had = ", ".join(count(one) for one in group.received)
-        name = f"group {number + 1}" if len(r.groups) > 1 else "each receiver"
+        name = f"group {which}" if len(r.groups) > 1 else "each receiver"
         found.append(f"{name:<21}received {had} (warm-up included), lost {count(group.lost)}")
     return found
 

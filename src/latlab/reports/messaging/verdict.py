@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from latlab.model.messaging.results import SATURATED, Doubt, Limiting, Peak, Period, Result
-from latlab.words import duration, share
+from latlab.words import count, duration, number, share
 
 __all__ = ["cause", "doubt", "doubts", "finding", "verdict"]
 
@@ -106,13 +106,14 @@ def doubt(d: Doubt) -> str:
     amount = d.amount or 0.0
     match d.kind:
         case "clock":
-            return f"{amount:.0f} time stamps run backwards."
+            return f"{count(amount)} time stamps run backwards."
         case "nothing":
             return "nothing arrived."
         case "others":
-            return f"other processes used {amount:.2g} CPUs meanwhile; measure while the machine is quiet."
+            used = number(amount)
+            return f"other processes used {used} CPUs meanwhile; measure while the machine is quiet."
         case "hypervisor":
-            return f"the hypervisor took {amount:.2g} CPUs meanwhile; measure on a machine of your own."
+            return f"the hypervisor took {number(amount)} CPUs meanwhile; measure on a machine of your own."
         case "standstill":
             return (
                 f"for {duration(round(amount * 1e9))} nothing of this run ran: it was stopped by a signal, "

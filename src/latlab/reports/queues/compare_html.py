@@ -17,7 +17,7 @@ from latlab.reports.html import Page
 from latlab.reports.queues.html import draw_topology
 from latlab.reports.queues.text import answer
 from latlab.reports.sections import figures
-from latlab.words import duration, share
+from latlab.words import duration, number, share
 
 __all__ = ["Side", "write_comparison"]
 
@@ -120,7 +120,7 @@ def _queues(page: Page, sides: Sequence[Side]) -> None:
 def _queue_cells(queue: QueueResult | None) -> list[object]:
     if queue is None:
         return [None, None, None, None]
-    return [f"{queue.mean_fill:.2f}", queue.fill_p99, share(queue.full), queue.dropped]
+    return [number(queue.mean_fill), queue.fill_p99, share(queue.full), queue.dropped]
 
 
 def _fills(page: Page, sides: Sequence[Side]) -> None:

@@ -135,7 +135,7 @@ def graphviz(subject: Subject) -> Iterator[str]:
     for queue in analysis.queues:
         width = 1 + 4 * queue.rate_out_hz / fastest
         red = round(255 * min(1.0, max(queue.full, queue.above_80)))
-        label = f"{queue.name}\\n{number(queue.rate_out_hz)}/s, mean {queue.mean_fill:.1f}"
+        label = f"{queue.name}\\n{number(queue.rate_out_hz)}/s, mean {number(queue.mean_fill)}"
         ends = f"{_quoted(queue.source or '?')} -> {_quoted(queue.drain or '?')}"
         yield f'  {ends} [label={_quoted(label)}, penwidth={width:.1f}, color="#{red:02x}0000"];\n'
     for name, drain, dropped in _sockets(subject.observation):
@@ -150,20 +150,20 @@ def mermaid(subject: Subject) -> Iterator[str]:
     analysis = subject.analysis
     assert analysis is not None  # the caller analyses for this format
     stages = sorted({end or "?" for queue in analysis.queues for end in (queue.source, queue.drain)})
-    number = {stage: f"s{i}" for i, stage in enumerate(stages)}
+    nodes = {stage: f"s{i}" for i, stage in enumerate(stages)}
     yield "flowchart LR\n"
     for stage in stages:
         text = stage.replace('"', "'")
-        yield f'  {number[stage]}["{text}"]\n'
+        yield f'  {nodes[stage]}["{text}"]\n'
     for queue in analysis.queues:
         text = (queue.name or str(queue.number)).replace('"', "'")
-        mean = f"{queue.mean_fill:.1f}"
-        yield f'  {number[queue.source or "?"]} -->|"{text}: {mean}"| {number[queue.drain or "?"]}\n'
+        mean = number(queue.mean_fill)
+        yield f'  {nodes[queue.source or "?"]} -->|"{text}: {mean}"| {nodes[queue.drain or "?"]}\n'
     for i, (name, drain, dropped) in enumerate(_sockets(subject.observation)):
         text = name.replace('"', "'") + (f": {dropped} dropped" if dropped else "")
-        yield f'  n((network)) -.->|"{text}"| {number.get(drain) or f"n{i}[{drain}]"}\n'
-    if analysis.limiting_stage in number:
-        yield f"  style {number[analysis.limiting_stage or '']} fill:#fa8072\n"
+        yield f'  n((network)) -.->|"{text}"| {nodes.get(drain) or f"n{i}[{drain}]"}\n'
+    if analysis.limiting_stage in nodes:
+        yield f"  style {nodes[analysis.limiting_stage or '']} fill:#fa8072\n"
 
 
 def grafana(_: object = None) -> Iterator[str]:

@@ -16,7 +16,7 @@ from latlab.reports.diagnosis.demo_html import add_fills
 from latlab.reports.html import Page
 from latlab.reports.queues.text import answer
 from latlab.reports.sections import figures, topology
-from latlab.words import duration, share
+from latlab.words import duration, number, share
 
 __all__ = ["draw_topology", "write_queues_report"]
 
@@ -157,7 +157,7 @@ def _queues(page: Page, analysis: Analysis) -> None:
             [
                 *(q.name, q.kind, q.capacity or None, q.samples),
                 *(_bounds(q.nonempty_samples), _bounds(q.sum_of_fills)),
-                *(f"{q.mean_fill:.2f}", f"{q.mean_nonzero_fill:.2f}", q.fill_p50, q.fill_p99, q.fill_max),
+                *(number(q.mean_fill), number(q.mean_nonzero_fill), q.fill_p50, q.fill_p99, q.fill_max),
             ]
             for q in analysis.queues
         ],
@@ -179,7 +179,7 @@ def _queues(page: Page, analysis: Analysis) -> None:
         [
             [
                 *(q.name, share(q.above_50), share(q.above_80), share(q.full), len(q.bursts)),
-                *(f"{q.growth_hz:.1f}", round(q.rate_in_hz), q.dropped, q.blocked, duration(q.residence_ns)),
+                *(number(q.growth_hz), round(q.rate_in_hz), q.dropped, q.blocked, duration(q.residence_ns)),
             ]
             for q in analysis.queues
         ],
@@ -274,8 +274,8 @@ def _traced(
         "The mean time in a queue, of the traced events and by Little's law from the samples alone.",
     )
     begin = int(observation.sweeps["t_ns"].min())
-    for number in chosen.tolist():
-        queue = observation.queues[number]
+    for which in chosen.tolist():
+        queue = observation.queues[which]
         t, fill, inside = _against(observation, queue, traces)
         series = {"sampled": ((t - begin) / 1e9, fill), "traced": ((t - begin) / 1e9, inside)}
         page.figure(

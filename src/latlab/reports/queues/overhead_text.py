@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from latlab.model.queues.overhead import Overhead, QueueCost, Watched
 from latlab.reports.queues.text import table
-from latlab.words import duration, share
+from latlab.words import count, duration, share
 
 __all__ = ["overhead_lines"]
 
@@ -38,17 +38,14 @@ def overhead_lines(found: Overhead) -> list[str]:
     else:
         lines += table(
             ("period", "loads", "misses"),
-            [
-                (_period(one), f"{one.llc_loads or 0:,.0f}", f"{one.llc_misses or 0:,.0f}")
-                for one in found.watched
-            ],
+            [(_period(one), count(one.llc_loads or 0), count(one.llc_misses or 0)) for one in found.watched],
         )
     lines += ["", "time to sample each queue, by its place in memory"]
     lines += table(
-        ("queue", "process", "slot", "offset", "parts", "looks", "p50 ns", "p99 ns"),
+        ("queue", "process", "slot", "offset", "parts", "looks", "p50", "p99"),
         [
             (s.queue, str(s.pid), str(s.slot), f"0x{s.offset_bytes:x}", str(s.parts), str(s.looks),
-             f"{s.p50_ns:.0f}", f"{s.p99_ns:.0f}")
+             duration(s.p50_ns), duration(s.p99_ns))
             for s in found.sample_times
         ],
     )  # fmt: skip
@@ -80,10 +77,7 @@ def _row(one: Watched, cost: QueueCost) -> tuple[str, ...]:
         cost.queue or "end to end",
         _period(one),
         str(cost.events),
-        *(
-            f"{ns / 1e3:.2f}"
-            for ns in (cost.mean_ns, cost.deviation_ns, cost.p1_ns, cost.p50_ns, cost.p99_ns)
-        ),
+        *(duration(ns) for ns in (cost.mean_ns, cost.deviation_ns, cost.p1_ns, cost.p50_ns, cost.p99_ns)),
         "" if cost.slowdown is None else f"{share(cost.slowdown, signed=True)}",
         interval,
     )

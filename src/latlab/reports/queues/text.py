@@ -54,12 +54,12 @@ def compare_lines(before: Analysis, after: Analysis) -> list[str]:
     lines += table(changes, stages)
     old_queues = {queue.name: queue for queue in before.queues}
     queues: list[tuple[str, ...]] = [
-        (q.name, f"{p.mean_fill:.2f}", f"{q.mean_fill:.2f}", str(p.fill_p99), str(q.fill_p99),
+        (q.name, number(p.mean_fill), number(q.mean_fill), str(p.fill_p99), str(q.fill_p99),
          _percent(p.full), _percent(q.full), str(p.dropped), str(q.dropped),
-         *("" if ns is None else f"{ns / 1e3:.1f}" for ns in (p.residence_ns, q.residence_ns)))
+         *("" if ns is None else duration(ns) for ns in (p.residence_ns, q.residence_ns)))
         for q in after.queues if (p := old_queues.get(q.name)) is not None
     ]  # fmt: skip
-    heads = ("queue", "mean", "then", "p99", "then", "full", "then", "dropped", "then", "wait µs", "then")
+    heads = ("queue", "mean", "then", "p99", "then", "full", "then", "dropped", "then", "wait", "then")
     lines += ["", *table(heads, queues)]
     for what, old, new in (
         ("stage", old_stages.keys(), {stage.label for stage in after.stages}),
@@ -81,25 +81,25 @@ def analysis_lines(analysis: Analysis) -> list[str]:
     if len(analysis.timeline) > 1:
         lines += ["", "timeline"]
         lines += [
-            f"  {(p.from_ns - analysis.from_ns) / 1e9:8.3f} s  {p.stage or p.verdict}"
+            f"  {duration(p.from_ns - analysis.from_ns):>9}  {p.stage or p.verdict}"
             for p in analysis.timeline
         ]
     if analysis.landmarks:
         lines += ["", "landmarks"]
-        lines += [f"  {(mark.t_ns - analysis.from_ns) / 1e9:8.3f} s  {mark}" for mark in analysis.landmarks]
+        lines += [f"  {duration(mark.t_ns - analysis.from_ns):>9}  {mark}" for mark in analysis.landmarks]
     stages = [
         (s.label, _percent(s.utilisation), _percent(s.ready), _percent(s.starved), _percent(s.blocked),
-         number(s.rate_hz), "" if s.service_ns is None else f"{s.service_ns / 1e3:.2f}")
+         number(s.rate_hz), "" if s.service_ns is None else duration(s.service_ns))
         for s in analysis.stages
     ]  # fmt: skip
-    lines += ["", *table(("stage", "busy", "ready", "starved", "blocked", "events/s", "service µs"), stages)]
+    lines += ["", *table(("stage", "busy", "ready", "starved", "blocked", "events/s", "service"), stages)]
     queues = [
-        (q.name, q.source, q.drain, str(q.capacity or "-"), f"{q.mean_fill:.2f}", str(q.fill_p99),
+        (q.name, q.source, q.drain, str(q.capacity or "-"), number(q.mean_fill), str(q.fill_p99),
          str(q.fill_max), _percent(q.full), str(q.dropped),
-         "" if q.residence_ns is None else f"{q.residence_ns / 1e3:.1f}")
+         "" if q.residence_ns is None else duration(q.residence_ns))
         for q in analysis.queues
     ]  # fmt: skip
-    heads = ("queue", "from", "to", "capacity", "mean", "p99", "max", "full", "dropped", "wait µs")
+    heads = ("queue", "from", "to", "capacity", "mean", "p99", "max", "full", "dropped", "wait")
     return [*lines, "", *table(heads, queues)]
 
 
@@ -122,12 +122,12 @@ def forecast_lines(found: ModelForecast, before: ModelForecast | None = None) ->
     rows = []
     waits = [(queue.name, number(queue.rate_hz), queue.waiting) for queue in found.queues]
     for name, rate, wait in [*waits, ("end to end", number(found.throughput_hz), found.end_to_end)]:
-        times = [f"{ns / 1e3:.2f}" for ns in (wait.mean_ns, wait.p50_ns, wait.p99_ns, wait.p99_9_ns)]
+        times = [duration(ns) for ns in (wait.mean_ns, wait.p50_ns, wait.p99_ns, wait.p99_9_ns)]
         if before is not None:
             old = earlier.get(name, before.end_to_end)
             times += [_change(old.p50_ns, wait.p50_ns), _change(old.p99_ns, wait.p99_ns)]
         rows.append((name, rate, *times))
-    heads = ["waiting in, µs", "events/s", "mean", "p50", "p99", "p99.9"]
+    heads = ["waiting in", "events/s", "mean", "p50", "p99", "p99.9"]
     heads += ["Δ p50", "Δ p99"] if before is not None else []
     return [*lines, "", *table(heads, rows)]
 

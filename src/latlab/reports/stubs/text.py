@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from latlab.model.stubs import Edit, StubCalibration, StudyResult, Timeline, TimelineComparison
-from latlab.words import duration, plural, share
+from latlab.words import duration, number, plural, seconds, share, size
 
 _SYMBOLS = {"running": "█", "ready": "▒", "blocked": "·"}
 
@@ -14,8 +14,8 @@ _SYMBOLS = {"running": "█", "ready": "▒", "blocked": "·"}
 def calibration(result: StubCalibration) -> str:
     """A table of requested against achieved, then what is refused."""
     lines = [
-        f"calibrated in {duration(1e9 * result.calibration_s)}: {result.ticks_per_ns:.4f} ticks and "
-        f"{result.instructions_per_ns:.2f} instructions a ns; the thread CPU clock costs "
+        f"calibrated in {duration(1e9 * result.calibration_s)}: {number(result.ticks_per_ns)} ticks and "
+        f"{number(result.instructions_per_ns)} instructions a ns; the thread CPU clock costs "
         f"{duration(result.cpu_clock_cost_ns)}; preemption is "
         f"{'known exactly' if result.exact_preemption else 'guessed from gaps'}",
         "",
@@ -30,10 +30,11 @@ def calibration(result: StubCalibration) -> str:
             f"{row.preempted:4}/{row.repetitions:<4}  {'yes' if row.holds else 'no'}"
         )
     for each in result.caches:
-        misses = "no counter" if each.misses_per_access is None else f"{each.misses_per_access:.3f} misses"
+        known = each.misses_per_access
+        misses = "no counter" if known is None else f"{number(known)} misses"
         lines.append(
-            f"cache {each.level:6} {each.working_set_bytes >> 10:7} KiB {each.condition:10} "
-            f"{each.access_ns:8.2f} ns each ({misses})"
+            f"cache {each.level:6} {size(each.working_set_bytes):>9} {each.condition:10} "
+            f"{duration(each.access_ns):>9} each ({misses})"
         )
     if result.refused:
         lines += ["", "refused:", *(f"  {line}" for line in result.refused)]
@@ -168,7 +169,7 @@ def study(result: StudyResult) -> str:
         f"bottleneck: {result.component_class}; least time {duration(result.t_min_sut_ns)} ({least}); "
         f"baseline by stub {share(result.drift, digits=2, signed=True)}; {result.calls} calls, "
         f"{result.rounds} rounds, "
-        f"{result.seconds:.0f} s"
+        f"{seconds(result.seconds)}"
     )
     lines += [f"warning: {warning}" for warning in result.warnings]
     return "\n".join(lines)

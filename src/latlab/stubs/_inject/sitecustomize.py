@@ -29,7 +29,7 @@ def _next_sitecustomize() -> None:
 
 def _patch(components: list[str]) -> None:
     try:
-        from latlab.stubs.components.hook import patch
+        from latlab.stubs.components.registry import patch
     except ImportError as error:
         # A program of another environment finds latlab here, and not what was compiled for another Python.
         version = ".".join(map(str, sys.version_info[:2]))

@@ -8,7 +8,6 @@ This module is loaded into programs under study: it imports nothing heavy.
 from __future__ import annotations
 
 import copyreg
-import functools
 import io
 import pickle
 import sys
@@ -40,8 +39,22 @@ SHARED, GIVEN, MADE = range(3)
 NEVER = (1 << 64) - 1
 _FEW = 1024  # results that are held before those are let go that nobody else has
 
-_components: dict[str, Hook] = {}
 lock = threading.RLock()
+_components: dict[str, Hook] = {}
+
+
+# What threads and processes of a pool run: which of them takes which call is chance.
+_POOLS = {
+    ("multiprocessing.pool", "worker"), ("concurrent.futures.process", "_process_worker"),
+    ("concurrent.futures.thread", "_worker"), ("joblib.externals.loky.process_executor", "_process_worker"),
+    ("loky.process_executor", "_process_worker"),
+}  # fmt: skip
+
+
+def of_pool(one: object) -> bool:
+    """Whether a thread or a process object is a pool's."""
+    target = getattr(one, "_target", None)
+    return (getattr(target, "__module__", ""), getattr(target, "__name__", "")) in _POOLS
 
 
 class ReplayError(LatlabError):
@@ -286,7 +299,7 @@ class Hook:
 
     def _by_arguments(self) -> bool:
         """Whether it is chance which calls this thread gets: their arguments tell them apart."""
-        return self.shared or _plan_of_pools(threading.current_thread())
+        return self.shared or of_pool(threading.current_thread())
 
     def _record(self, session: Session, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         outer = False if not session.keyed else stubs_replay.set_recording(True)
@@ -450,151 +463,6 @@ class Hook:
             self.exhausted(len(blobs))
         assert blob is not None
         return None if blob == b"" else self.make(blob, arguments, named)
-
-
-def component(
-    name: str | None = None, *, mutates: tuple[str | int, ...] | str = ()
-) -> Callable[[Callable[..., Any]], Any]:
-    """Make a function or method a component under study.
-
-    Args:
-        name: by which traces and studies know it; ``module:qualified.name`` when None.
-        mutates: names (or positions) of arguments whose state after the call is part of its function.
-
-    A component that isn't under study costs one more call at C speed.
-    """
-
-    def decorate(function: Any) -> Any:
-        plain, wrap = _unwrapped(function)
-        return wrap(
-            register(
-                name or f"{plain.__module__}:{plain.__qualname__}",
-                plain,
-                (mutates,) if isinstance(mutates, str) else tuple(mutates),
-            )
-        )
-
-    return decorate
-
-
-def _unwrapped(found: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """The function within a method's wrapper, and what wraps another one alike."""
-    if isinstance(found, (staticmethod, classmethod)):
-        return found.__func__, type(found)
-    if isinstance(found, property) and found.fget is not None:
-        return found.fget, found.getter
-    if isinstance(found, functools.cached_property):
-        return found.func, functools.partial(_cached, found.attrname)
-    return found, lambda stub: stub
-
-
-def _cached(name: str | None, stub: Any) -> Any:
-    made = functools.cached_property(stub)
-    made.__set_name__(object, name or "")
-    return made
-
-
-def _plan_of_pools(thread: threading.Thread) -> bool:
-    from latlab.stubs.components import plan as _plan
-
-    return _plan.of_pool(thread)
-
-
-def register(name: str, function: Callable[..., Any], mutates: tuple[str | int, ...] = ()) -> Any:
-    """The callable that stands in for `function`; a plan in the environment takes effect at once."""
-    with lock:
-        hook = Hook(name, function, mutates)
-        _components[name] = hook
-        functools.update_wrapper(hook.callable, function)
-    from latlab.stubs.components import plan as _plan
-
-    _plan.apply(hook)
-    return hook.callable
-
-
-def patch(target: str) -> Hook:
-    """Put a component in the place of ``module:Class.method`` without touching its code.
-
-    Raises:
-        UsageError: the name isn't of that form, or there is no such function.
-    """
-    import importlib
-
-    module_name, separator, path = target.partition(":")
-    if not separator or not path:
-        raise UsageError(
-            f"'{target}' is not a component", remedy="write module:function or module:Class.method"
-        )
-    try:
-        module = sys.modules.get(module_name) or importlib.import_module(module_name)
-        *outer, last = path.split(".")
-        owner: Any = functools.reduce(getattr, outer, module)
-        # As it is written, and not bound; of a class perhaps in one that it inherits from.
-        found = next(one.__dict__[last] for one in getattr(owner, "__mro__", (owner,)) if last in vars(one))
-    except StopIteration:
-        raise UsageError(f"there is no '{target}' ({path} is not in {module_name})") from None
-    except (ImportError, AttributeError, KeyError) as error:
-        raise UsageError(f"there is no '{target}' ({error})") from error
-    if isinstance(found, stubs_replay.Component):
-        return next(hook for hook in _components.values() if hook.callable is found)
-    plain, wrap = _unwrapped(found)
-    if not callable(plain):
-        raise UsageError(f"'{target}' can't be called")
-    if isinstance(plain, type):
-        raise UsageError(
-            f"'{target}' is a class",
-            remedy=f"name what it does: {target}.__init__, or another of its methods",
-        )
-    inherited = last not in vars(owner)
-    try:
-        setattr(owner, last, found)  # what can't be replaced is told before anything is registered
-    except (TypeError, AttributeError) as error:
-        raise UsageError(
-            f"'{target}' can't be replaced: {error}",
-            remedy="make a function in Python that calls it the component",
-        ) from None
-    holders = _holders(found, vars(owner)) if not isinstance(owner, type) else []
-    stub = register(target, plain)
-    setattr(owner, last, wrap(stub))
-    for holder in holders:
-        _exchange(holder, found, stub)
-    hook = _components[target]
-
-    def restore() -> None:
-        for holder in holders:
-            _exchange(holder, stub, found)
-        if inherited:
-            delattr(owner, last)
-        else:
-            setattr(owner, last, found)
-
-    hook.restore = restore  # type: ignore[attr-defined]
-    return hook
-
-
-def _holders(function: Any, space: dict[str, Any]) -> list[Any]:
-    """What else holds a function when its module has just come in: tables, partials, other modules."""
-    import gc
-
-    def exchangeable(one: Any) -> bool:
-        if isinstance(one, dict):  # but not a class's, which must not be written behind its back
-            return one is not space and ("__module__" not in one or "__name__" in one)
-        return isinstance(one, (list, functools.partial))
-
-    return list(filter(exchangeable, gc.get_referrers(function)))
-
-
-def _exchange(holder: Any, old: Any, new: Any) -> None:
-    """Put one function in the place of another."""
-    if isinstance(holder, functools.partial):
-        if holder.func is old:
-            state = (new, holder.args, holder.keywords, vars(holder))
-            holder.__setstate__(state)  # type: ignore[attr-defined]  # not in typeshed
-        return
-    for key, one in list(holder.items() if isinstance(holder, dict) else enumerate(holder)):
-        # What a wrapper says it wraps stays what it wraps.
-        if one is old and key != "__wrapped__":
-            holder[key] = new
 
 
 def components() -> dict[str, Hook]:

@@ -178,20 +178,14 @@ def write_times(path: str, times: dict[int, ThreadTimes]) -> None:
             file.write(one.rows)
 
 
-# What threads and processes of a pool run: which of them takes which call is chance.
-_POOLS = {
-    ("multiprocessing.pool", "worker"), ("concurrent.futures.process", "_process_worker"),
-    ("concurrent.futures.thread", "_worker"), ("joblib.externals.loky.process_executor", "_process_worker"),
-    ("loky.process_executor", "_process_worker"),
-}  # fmt: skip
 #: A pool's processes have this name and a number, and replay what all of them recorded.
 WORKER = "worker"
 
 
-def of_pool(one: object) -> bool:
-    """Whether a thread or a process object is a pool's."""
-    target = getattr(one, "_target", None)
-    return (getattr(target, "__module__", ""), getattr(target, "__name__", "")) in _POOLS
+def _of_pool(child: object) -> bool:
+    from latlab.stubs.components.hook import of_pool
+
+    return of_pool(child)
 
 
 def _child() -> object | None:
@@ -205,7 +199,7 @@ def _child() -> object | None:
 def process_of(state: str) -> str:
     """This process's name: found again in the next run, where processes start in the same order."""
     child = _child()
-    if child is not None and of_pool(child):
+    if child is not None and _of_pool(child):
         return _numbered(state, WORKER)
     try:
         with open("/proc/self/cmdline", "rb") as file:
@@ -441,7 +435,7 @@ def _settle(_: object) -> None:
     global _process
     sys.modules["multiprocessing.util"].Finalize(None, _finish, exitpriority=0)
     child = _child()
-    if child is not None and of_pool(child) and _process is not None and not _process.startswith(WORKER):
+    if child is not None and _of_pool(child) and _process is not None and not _process.startswith(WORKER):
         _process = None
         for hook, entry in _applied.values():
             hook.reset()

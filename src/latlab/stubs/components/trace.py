@@ -39,6 +39,7 @@ from typing import Any, Final, NamedTuple
 from latlab._core import stubs_replay
 from latlab.errors import InputError
 from latlab.formats.trusted import TrustedFile, Window, to_write
+from latlab.words import plural
 
 MAGIC: Final = b"LATSTUB\0"
 VERSIONS: Final = (1, 2)
@@ -349,7 +350,7 @@ def decode_packed(layout: str, data: bytes) -> list[Any]:
     """
     found, _, at = _unpack(layout, 0, data, 0)
     if at != len(data):
-        raise ValueError(f"{len(data) - at} bytes are left over")
+        raise ValueError(f"{plural(len(data) - at, 'byte')} are left over")
     return found if isinstance(found, list) and layout.lstrip().startswith("{") else [found]
 
 
@@ -498,7 +499,7 @@ def as_text(path: str | os.PathLike[str], *, labelled: bool = False) -> Iterator
         name, kind = definition.name, definition.type
         head = [value.run, len(name.encode()) + 1, name, len(kind.encode()) + 1, kind]
         if labelled:
-            shown = "NULL" if value.data is None else f"({len(value.data)} bytes) {inside!r}"
+            shown = "NULL" if value.data is None else f"({plural(len(value.data), 'byte')}) {inside!r}"
             yield f"run {value.run}, thread {value.thread}: {name} [{kind}] = {shown}"
         elif value.data is None:
             yield ";".join(map(str, [*head, 1]))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from latlab import words
 from latlab._core import stubs as native
 from latlab.errors import UsageError
 from latlab.model.stubs import CacheAccess, StubAccuracy, StubCalibration
@@ -254,10 +255,10 @@ def _caches_refused(caches: Sequence[CacheAccess]) -> Iterator[str]:
     idle = [one for one in caches if one.condition == "idle"]
     for smaller, larger in itertools.pairwise(idle):
         if larger.access_ns < 1.2 * smaller.access_ns:
-            size = f"{larger.working_set_bytes >> 10} KiB ({larger.level})"
+            size = f"{words.size(larger.working_set_bytes)} ({larger.level})"
             yield (
                 f"cache of {size}: {duration(larger.access_ns)} each, which can't be told from "
-                f"{smaller.working_set_bytes >> 10} KiB "
+                f"{words.size(smaller.working_set_bytes)} "
                 f"({smaller.level}, {duration(smaller.access_ns)})"
             )
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from latlab._core import stubs as native
 from latlab.errors import LatlabError, UsageError
+from latlab.words import plural
 
 CLOCKS = ("cpu", "wall")
 SLEEPS = {
@@ -101,7 +102,9 @@ def cache(
     try:
         return native.CacheStub(working_set_bytes, stride_bytes, write_fraction, seed)
     except (ValueError, TypeError) as error:
-        raise UsageError(f"a cache stub of {working_set_bytes} bytes: {str(error).splitlines()[0]}") from None
+        raise UsageError(
+            f"a cache stub of {plural(working_set_bytes, 'byte')}: {str(error).splitlines()[0]}"
+        ) from None
 
 
 def memory(steps: Sequence[tuple[float, int, int]]) -> native.MemoryResult:

@@ -26,6 +26,7 @@ from latlab.model.stubs import StudyRun
 from latlab.stubs.components import plan as _plan
 from latlab.stubs.studies import levels as _levels
 from latlab.stubs.studies.question import StudyPlan
+from latlab.words import seconds
 
 _INJECT = Path(__file__).parents[1] / "_inject"
 # A loop of the gauge (some 80 us), and how many are run before each run that measures the component.
@@ -268,7 +269,7 @@ class Lab:
     def too_late(self, mode: str) -> str:
         """What is said of a run that was ended."""
         what = "as it is" if mode == "original" else f"under the study, {mode}"
-        return f"the command did not end within {self.limit_s():.0f} s ({what})"
+        return f"the command did not end within {seconds(round(self.limit_s()))} ({what})"
 
     @property
     def rows_file(self) -> Path:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from latlab import words
 from latlab.errors import InputError, LatlabError, UnavailableError, UsageError
 from latlab.model.evidence.said import said
 from latlab.model.evidence.studies import Speedup, StudyWarning, ValidationSaid
@@ -376,7 +377,7 @@ def _repeat(lab: _lab.Lab, units: _lab.Units, until: float, progress: Callable[[
             if found and (not more or abs(np.mean(found) - np.mean(more)) > _MOVED):
                 more = found
         left = max(0.0, until - time.monotonic())
-        progress(f"round {len(rounds.points)}, {left:.0f} s left for more")
+        progress(f"round {len(rounds.points)}, {words.seconds(round(left))} left for more")
     return rounds
 
 

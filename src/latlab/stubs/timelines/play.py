@@ -16,6 +16,7 @@ from latlab.model.evidence.studies import TimelineSaid
 from latlab.model.stubs import Timeline, TimelineThread
 from latlab.stubs.timelines import actions as _actions
 from latlab.stubs.timelines import schedule as _schedule
+from latlab.words import seconds
 
 _STATES = ("running", "blocked", "ready")
 _MEASURED = ("run_ns", "blocked_ns", "ready_ns", "start_ns", "end_ns", "budget_ns", "switches", "faults")
@@ -140,7 +141,8 @@ def play(
     if played["timed_out"]:
         stuck = [str(n) for n, row in zip(numbers, played["threads"], strict=True) if not row["finished"]]
         raise LatlabError(
-            f"{program.source}: not at an end after {timeout_s:g} s (threads {', '.join(stuck) or 'all'})",
+            f"{program.source}: not at an end after {seconds(timeout_s)} "
+            f"(threads {', '.join(stuck) or 'all'})",
             remedy="look for a 'wait' whose 'signal' comes too rarely, or raise --timeout",
         )
     creators = program.creator_of()

@@ -21,6 +21,7 @@ from typing import Literal, cast
 from latlab.errors import UnavailableError, UsageError
 from latlab.model.evidence.machine import ChangeSaid
 from latlab.model.evidence.said import said
+from latlab.words import duration
 
 __all__ = ["Conditions", "ConditionsWarning", "OnFailure", "Scheduling", "measuring"]
 
@@ -146,7 +147,7 @@ def _steps(
     if timer_slack_ns is not None:
         if timer_slack_ns < 1:
             raise UsageError("a timer slack is at least 1 ns")
-        steps.append(_Step("timer slack", f"{timer_slack_ns} ns", lambda: _timer_slack(timer_slack_ns), ""))
+        steps.append(_Step("timer slack", duration(timer_slack_ns), lambda: _timer_slack(timer_slack_ns), ""))
     if io_class is not None:
         if io_class not in _IOPRIO_CLASSES:
             raise UsageError(

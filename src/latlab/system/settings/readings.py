@@ -10,6 +10,7 @@ from latlab.model.evidence.machine import SettingUnknown, SettingValue
 from latlab.model.evidence.said import said
 from latlab.system.cpus import parse_cpu_list
 from latlab.system.settings.setting import read_text
+from latlab.words import duration
 
 __all__ = [
     "irqbalance", "isolation", "load", "mitigations", "quota", "rcu_offload", "steal", "swap", "timer_slack",
@@ -42,7 +43,7 @@ def steal(root: Path) -> tuple[str, bool]:
     if len(numbers) < 8:
         raise UnavailableError(said(SettingUnknown.NO_STOLEN_TIME))
     share = numbers[7] / max(1, sum(numbers))
-    return said(SettingValue.STOLEN, percent=100 * share), share < 1e-4
+    return said(SettingValue.STOLEN, stolen=share), share < 1e-4
 
 
 def mitigations(root: Path) -> tuple[str, bool]:
@@ -101,7 +102,7 @@ def wake_up_limit(root: Path) -> tuple[str, bool]:
     limit = int.from_bytes(raw, "little", signed=True)
     if limit >= _NO_LIMIT_US:
         return "none", False
-    return f"{limit} µs", limit <= 1
+    return duration(1e3 * limit), limit <= 1
 
 
 def irqbalance(root: Path) -> tuple[str, bool]:
@@ -121,7 +122,7 @@ def irqbalance(root: Path) -> tuple[str, bool]:
 def timer_slack(root: Path) -> tuple[str, bool]:
     """Slack of this process' timers."""
     text = _lines(root / "proc/self/timerslack_ns")[0]
-    return f"{text} ns", int(text) <= 1000
+    return duration(int(text)), int(text) <= 1000
 
 
 def _lines(path: Path) -> list[str]:
@@ -145,4 +146,4 @@ def quota(root: Path) -> tuple[str, bool]:
     if text == "none":
         return text, True
     quota_us, period_us = text.split()
-    return said(SettingValue.QUOTA, quota_us=quota_us, period_us=period_us), False
+    return said(SettingValue.QUOTA, quota_us=int(quota_us), period_us=int(period_us)), False

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from latlab.errors import InputError, UnavailableError
+from latlab.formats.documents import dumps
 
 __all__ = ["Saved", "boot_id", "state_file"]
 
@@ -92,8 +93,8 @@ class Saved:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             part = path.with_suffix(".part")
-            with open(part, "w") as file:
-                json.dump(document, file, indent=2)
+            with open(part, "w", encoding="utf-8") as file:
+                file.write(dumps(document, indent=2))
                 file.flush()
                 os.fsync(file.fileno())  # a machine that crashes by our writes must find it
             part.replace(path)

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from latlab import words
 from latlab.errors import InputError, UsageError
 from latlab.formats.event_traces.growing import trace_files
 from latlab.formats.recording import RecordingWriter
@@ -194,7 +195,7 @@ def observe_pid(
         InputError: no such process publishes counters.
     """
     require_counters(pid)
-    tell(f"observing process {pid} from outside for {seconds:g} s")
+    tell(f"observing process {pid} from outside for {words.seconds(seconds)}")
     begin = time.monotonic()
     traces = MappedTraces()
     parameters = {"pid": pid, "seconds": seconds}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypedDict
 
+from latlab import words
 from latlab.errors import InputError, UnavailableError
 from latlab.lab.diagnosis.applications.application import Observed, Place
 from latlab.lab.diagnosis.applications.connections import Asked, asked_of, behind, listening, servers, whom
@@ -92,7 +93,7 @@ def capture_of_pid(pid: int, seconds: float, place: Place, method: str = "auto")
                 pid, place.observation, seconds=seconds, environment=place.environment, tell=place.tell
             )
         )
-    place.tell(f"observing process {pid} from outside for {seconds:g} s")
+    place.tell(f"observing process {pid} from outside for {words.seconds(seconds)}")
     watch = _Watch(pid=pid)
     moved: list[Transfers] = []
     schedule = _with_transfers(
@@ -115,7 +116,7 @@ def capture_of_command(
 
     moved: list[Transfers] = []
     program = program_of(command)
-    place.tell(f"observing `{' '.join(command)}` from outside, for {seconds:g} s at most")
+    place.tell(f"observing `{' '.join(command)}` from outside, for {words.seconds(seconds)} at most")
     with (
         scratch("command", shared=True) as folder,
         counters_in(str(folder)),

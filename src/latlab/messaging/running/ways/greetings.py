@@ -5,11 +5,11 @@ Each greeting returns None, or what the server has against us, in its own words.
 
 from __future__ import annotations
 
-import json
 import socket
 import struct
 from typing import Any
 
+from latlab.formats.documents import dumps
 from latlab.model.messaging.results import Settings
 
 __all__ = ["amqp", "nats", "redis"]
@@ -42,7 +42,7 @@ def nats(address: tuple[str, int], settings: Settings) -> str | None:
         asked: dict[str, Any] = {"verbose": False, "pedantic": False, "lang": "c", "version": "1"}
         given = {"user": settings.user, "pass": settings.password, "auth_token": settings.token}
         asked |= {name: value for name, value in given.items() if value is not None}
-        line.sendall(b"CONNECT " + json.dumps(asked).encode() + b"\r\nPING\r\n")
+        line.sendall(b"CONNECT " + dumps(asked).encode() + b"\r\nPING\r\n")
         answer = answers.readline(1 << 16).decode(errors="replace").strip()
     said = answer.removeprefix("-ERR").strip().strip("'")
     return None if answer == "PONG" else f"answers CONNECT with: {said or 'nothing'}"

@@ -17,6 +17,7 @@ from typing import Any
 
 from latlab.errors import UnavailableError, UsageError
 from latlab.model.messaging.results import Facts, Settings
+from latlab.words import seconds
 
 AFTER_READ = "application, after the read that brought it"
 
@@ -325,7 +326,7 @@ def _accepted(waiting: socket.socket, text: str) -> socket.socket:
         return waiting.accept()[0]
     except TimeoutError:
         raise UnavailableError(
-            f"no program connected to {text} within {_ATTACH_S:.0f} s",
+            f"no program connected to {text} within {seconds(_ATTACH_S)}",
             remedy="the program has to connect there once it is connected to; leave --listen out for an echo",
         ) from None
 

@@ -15,9 +15,11 @@ from collections.abc import Callable
 from typing import Any
 
 from latlab.errors import LatlabError, UnavailableError, UsageError
+from latlab.formats.documents import dumps
 from latlab.messaging.running import processes as _processes
 from latlab.messaging.running.ways.links import Link
 from latlab.model.messaging.results import Settings
+from latlab.words import plural
 
 TRANSPORTS = ("tcp", "tcp-nagle", "udp")
 _VERSION = 1
@@ -56,7 +58,7 @@ class _Lines:
         self._file = connection.makefile("rwb")
 
     def say(self, **document: Any) -> None:
-        self._file.write(json.dumps(document).encode() + b"\n")
+        self._file.write(dumps(document).encode() + b"\n")
         self._file.flush()
 
     def hear(self) -> dict[str, Any] | None:
@@ -228,7 +230,7 @@ def _one(control: socket.socket, host: str, peer: str) -> str:
         counted = {name: int(said.get(name, 0)) for name in ("forwarded", "cpu_ns")}
         with contextlib.suppress(OSError):
             lines.say(**counted)
-        return f"{counted['forwarded']} messages of {size} bytes over {transport} forwarded"
+        return f"{counted['forwarded']} messages of {plural(size, 'byte')} over {transport} forwarded"
 
 
 def _wrong(order: dict[str, Any] | None) -> str | None:
@@ -239,7 +241,7 @@ def _wrong(order: dict[str, Any] | None) -> str | None:
     if order["transport"] not in TRANSPORTS:
         return f"transport {order['transport']}"
     if not 1 <= int(order["size"]) <= 64 << 20:
-        return f"messages of {order['size']} bytes"
+        return f"messages of {plural(order['size'], 'byte')}"
     if not set(order["faults"]) <= {"drop", "repeat", "swap", "damage"}:
         return "an unknown fault"
     return None

@@ -18,6 +18,7 @@ from latlab.errors import LatlabError
 from latlab.model.evidence.said import said
 from latlab.model.evidence.studies import ValidationSaid
 from latlab.stubs.studies import runner as _lab
+from latlab.words import seconds
 
 _SHOWN = 60  # characters of a line that differs
 _MOST_BYTES = 64 << 20  # of an output that are compared
@@ -77,7 +78,9 @@ def output_of(
     process.stdout.close()
     process.stderr.close()
     if late:
-        raise LatlabError(f"the command did not end within {limit_s:.0f} s with the stub", remedy=_lab.WAITS)
+        raise LatlabError(
+            f"the command did not end within {seconds(round(limit_s))} with the stub", remedy=_lab.WAITS
+        )
     return Output(code, bytes(kept[1]), bytes(kept[2]), _written(before))
 
 
