@@ -8,6 +8,7 @@ from io import StringIO
 
 from rich.console import Console
 
+from latlab.cli.requests.record import _read
 from latlab.live.requests_top import screen
 from latlab.model.diagnosis.answer import Answer
 from latlab.model.requests import (
@@ -21,6 +22,7 @@ from latlab.model.requests import (
     TailAnswer,
 )
 from latlab.reports.diagnosis.text import text
+from latlab.reports.json import dumps
 from latlab.reports.requests.perfetto import trace
 from latlab.reports.requests.sentence import finding
 from latlab.reports.requests.text import common_lines, part_rows, requests_lines, slow_rows
@@ -185,6 +187,17 @@ def test_many_small_parts_of_a_kind_are_one_line() -> None:
         ("blocked on a lock", "a", "940 ns", "94.0 %", "0 ns"),
         ("runnable without a CPU", "3 others", "60 ns", "6.0 %", "20 ns"),
     ]
+
+
+def test_what_was_saved_is_read_back_as_it_was() -> None:
+    answer = replace(
+        FOUND.answer, candidates=(("lock", 0.9), ("running", 0.1)), parts=SLOW.parts, group="slowest",
+        common=(CommonTrait("lock", "futex 0x40", 5, 5, 0, 20, 1e-4),), holder="disk (fsync)", ahead=3,
+    )  # fmt: skip
+    saved = replace(FOUND, answer=answer, framings={"http": 400})
+    back = _read(json.loads(dumps(saved.to_json())))
+    assert back == saved
+    assert requests_lines(back) == requests_lines(saved)
 
 
 def test_bars_with_long_names_lie_below_each_other_in_their_order() -> None:

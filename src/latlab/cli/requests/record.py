@@ -212,5 +212,8 @@ def _read(document: dict[str, Any]) -> Requests:
     if "answer" in given:
         said = tuple((kind, share) for kind, share in given["answer"]["candidates"])
         common = tuple(of.CommonTrait(**one) for one in given["answer"].get("common", ()))
-        given["answer"] = of.TailAnswer(**{**given["answer"], "candidates": said, "common": common})
+        own = parts(given["answer"].get("parts", []))
+        given["answer"] = of.TailAnswer(
+            **{**given["answer"], "candidates": said, "common": common, "parts": own}
+        )
     return of.Requests(**given)
