@@ -73,6 +73,20 @@ def test_a_thread_of_the_program_itself_may_have_had_the_cpu() -> None:
     }
 
 
+def test_a_thread_of_the_program_that_had_the_cpu_is_told_with_its_function_and_a_client_by_its_name() -> (
+    None
+):
+    rows = [interval(0, State.RUNNABLE, 100, 200, cpu=1), interval(1, State.RUNNING, 90, 200, cpu=1)]
+    seen = replace(
+        schedule(rows), samples=np.array([(150, 1, 1, 0)], layouts.SAMPLE), stacks=((0,),),
+        frames=(Frame("spin", "server.c"),),
+    )  # fmt: skip
+    table = np.array([request(100, 100, 200)], REQUEST)
+    assert Account(seen, table, ("GET",)).of(0) == {("runnable", "worker in spin had the CPU"): 100}
+    asks = Account(seen, table, ("GET",), clients=frozenset({WORKER}))
+    assert asks.of(0) == {("runnable", "worker had the CPU"): 100}
+
+
 def test_nobody_is_named_where_the_cpu_that_was_waited_for_is_not_known() -> None:
     waiting = [interval(0, State.RUNNABLE, 100, 200, cpu=-1)]
     assert spent(waiting, [(0, 100, 200, 77)], request(100, 100, 200)) == {("runnable", ""): 100}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -24,10 +25,15 @@ _TURN = np.dtype([("begin", np.int64), ("end", np.int64), ("thread", np.int64), 
 
 
 class Occupants:
-    """Who had which CPU when, and what a quota stopped, in one schedule."""
+    """Who had which CPU when, and what a quota stopped, in one schedule.
 
-    def __init__(self, schedule: Schedule) -> None:
+    Args:
+        doing: who a thread of the schedule is in a stretch in which it ran, with its function where known.
+    """
+
+    def __init__(self, schedule: Schedule, doing: Callable[[int, int, int], str]) -> None:
         self._schedule = schedule
+        self._doing = doing
         self._turns = _turns(schedule)
         self._stopped = _stopped_by_quota(schedule)
 
@@ -49,7 +55,7 @@ class Occupants:
         for turn in self._between(cpu, begin, end):
             since, until = max(int(turn["begin"]), at), min(int(turn["end"]), end)
             had += [(UNOCCUPIED, since - at)] if since > at else []
-            name = self._who(turn)
+            name = self._who(turn, since, until)
             had.append((OBSERVED if name == _OBSERVER else _had_by(name) if name else "", until - since))
             at = max(at, until)
         return had + ([(UNOCCUPIED, end - at)] if end > at else [])
@@ -75,9 +81,9 @@ class Occupants:
         high = int(np.searchsorted(turns["begin"], end, side="left"))
         return turns[low:high]
 
-    def _who(self, turn: Any) -> str:
+    def _who(self, turn: Any, begin: int, end: int) -> str:
         if turn["thread"] >= 0:
-            return self._schedule.threads[int(turn["thread"])].name
+            return self._doing(int(turn["thread"]), begin, end)
         if turn["thread"] == _WATCHES:
             return _OBSERVER
         return self._schedule.foreign_names.get(int(turn["tid"]), "")

@@ -94,7 +94,7 @@ class Account:
         self._places = Places(schedule, serving)
         self._unseen_state = _unseen(schedule)
         self._rows = {index: schedule.of_thread(index) for index in self._index.values()}
-        self._occupants = Occupants(schedule)
+        self._occupants = Occupants(schedule, self._doing)
         self._idle_words = self._words_of_idling()
         self._owners = Owners(rows)
         self._loops = Loops(schedule, rows, self._asked)
@@ -270,6 +270,12 @@ class Account:
         self._sending(spent, sender, answered, sent)
         self._add(spent, "send", _KEPT_BY_TCP, held)
         return spent
+
+    def _doing(self, thread: int, begin: int, end: int) -> str:
+        """Who had a CPU, of the program's own also in which function; a client that receives only receives."""
+        one = self._schedule.threads[thread]
+        outside = one.peer or one.tid in self._clients
+        return one.name if outside else self._holds(thread, begin, end)
 
     def _for_a_thread(self, spent: Spent, reader: int, sender: int, read: int, begun: int) -> None:
         """From its reading until another thread took it up.
