@@ -272,7 +272,7 @@ class Account:
         return spent
 
     def _doing(self, thread: int, begin: int, end: int) -> str:
-        """Who had a CPU, of the program's own also in which function; a client that receives only receives."""
+        """Who had a CPU, of the program's own also in which function, but for clients."""
         one = self._schedule.threads[thread]
         outside = one.peer or one.tid in self._clients
         return one.name if outside else self._holds(thread, begin, end)
