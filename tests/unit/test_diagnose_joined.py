@@ -10,6 +10,7 @@ from latlab.lab.diagnosis.joined import contested, joined
 from latlab.lab.diagnosis.lines import sentence_of
 from latlab.model.diagnosis.answer import Answer, AnswerLine
 from latlab.model.evidence.pipeline import RunDoubt
+from latlab.model.evidence.queues import QueueEvidence
 from latlab.model.evidence.said import said
 from latlab.model.queues.analysis import Analysis, Doubt, DoubtKind, StageResult, Verdict
 from latlab.model.queues.observation import Observation
@@ -327,3 +328,16 @@ def test_a_pool_does_not_limit_a_thread_that_works_all_the_time(busy: float, nam
     limit = replace(SLEEP, kind=LimitKind.THREAD, name="worker", sentence="Bottleneck: worker.")
     threads = replace(findings(limit), roles=(worker("worker", busy),))
     assert joined(answer(Verdict.POOL, stage="sem"), threads).limiting_stage == named
+
+
+def test_what_the_users_of_a_pool_do_stands_beside_how_long_they_wait_for_it() -> None:
+    why = said(QueueEvidence.POOL_ALONE, pool="conns", empty=0.9, stage="handler", waits=0.6)
+    seen = replace(answer(Verdict.POOL, stage="conns"), evidence=(why,))
+    users = replace(worker("handler", 0.02), blocked={"futex": 0.6, "timer": 0.36}, count=8)
+    told = joined(seen, replace(findings(), roles=(users,)))
+    assert "8 × handler ran 2.0 % of the time" in told.evidence[1]
+    assert "slept 36.0 %, and waited for others 62.0 %" in told.evidence[1]
+    code = Code("query", "pool.py", 5, 0.9)
+    told = replace(told, threads=replace(findings(), roles=(replace(users, code=(code,)),)))
+    limit = told.to_json()["limit"]
+    assert (limit["kind"], limit["name"], limit["code"][0]["function"]) == ("lock", "conns", "query")

@@ -324,3 +324,17 @@ def test_what_python_code_has_a_library_compute_is_told_as_that_code(library: st
     mine = Frame("blend", module="/home/me/fast.cpython-311-x86_64-linux-gnu.so", begin=64)
     assert telling([mine, own, outer]) is mine
     assert telling([native]) is native
+
+
+def test_the_thread_that_feeds_a_queue_between_processes_is_called_so() -> None:
+    made = Made()
+    made.thread("python3")
+    feeder = made.thread("python3")
+    made.commands[100] = ("python3", "thumbs.py")
+    made.run(feeder, 0, 1000)
+    made.stack(feeder, "dumps", "Queue._feed", "Thread.run", times=50)
+    library = "/usr/lib/python3.11/multiprocessing/"
+    made.frames[0] = Frame("dumps", library + "reduction.py", 51)
+    made.frames[1] = Frame("Queue._feed", library + "queues.py", 244)
+    made.frames[2] = Frame("Thread.run", "/usr/lib/python3.11/threading.py", 982)
+    assert "QueueFeederThread" in {role.name for role in found_in(made).roles}

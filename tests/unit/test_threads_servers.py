@@ -145,3 +145,26 @@ def test_no_peer_is_named_where_both_ends_are_of_the_program() -> None:
     limit = found_in(arriving()).limit
     assert limit.kind is LimitKind.UNKNOWN
     assert "no end of it outside of the program is known" in limit.why_not[0]
+
+
+@pytest.mark.parametrize("wakes", [False, True])
+def test_a_thread_that_looks_after_a_server_and_wakes_nobody_is_not_what_its_clients_wait_for(
+    wakes: bool,
+) -> None:
+    """As of memcached: a worker answers a client that computes, and a keeper sleeps in a call of its own."""
+    made = Made()
+    made.wait(made.thread("cache"), 0, 1000, on=Wait.POLL, item=9, source=Source.UNKNOWN)
+    worker, keeper = made.thread("worker"), made.thread("keeper")
+    client = made.thread("client", pid=200)
+    for at in range(0, 1000, 10):
+        made.wait(worker, at, at + 9.8, client, on=Wait.POLL, item=1)
+        made.run(worker, at + 9.8, at + 10)
+        made.run(client, at, at + 9.8)
+        made.wait(client, at + 9.8, at + 10, worker, on=Wait.SOCKET, item=2)
+        made.wait(keeper, at, at + 9.9, on=Wait.TIMER, source=Source.TIMER, item=-1)
+        made.run(keeper, at + 9.9, at + 10)
+        if wakes:
+            made.wakes.append((int((at + 9.95) * MS), keeper, client, 0, Source.THREAD))
+    found = analyse(made.schedule(), listens=frozenset({100}), paces=frozenset({100}))
+    assert ("cache: keeper: timer" in found.progress) == wakes
+    assert found.limit.kind is LimitKind.LOAD

@@ -22,7 +22,7 @@ from latlab.threads._code import (
     spinning,
     waiting_places,
 )
-from latlab.threads._edges import beside, edges_of, roles_of, slices_of, times_of
+from latlab.threads._edges import beside, edges_of, housekeepers, roles_of, slices_of, times_of
 from latlab.threads._limits import instance_of, late_of
 from latlab.threads._locks import Word, join_monitors, words_of
 from latlab.threads._roles import (
@@ -103,6 +103,8 @@ def analyse(
     # Who spins may wait for a thread of which no wake-up tells.
     looks = spins or any(track.spun for track in tracks)
     aside = frozenset() if looks else beside(schedule, groups, role_of, times, first) - of_runtime
+    if listens & mine:
+        aside |= housekeepers(schedule, groups, role_of, times, first) - of_runtime - strangers
     blame = blame_of(schedule, tracks, groups, spins | strangers | watch | aside, words)
     names = tuple(_thread_name(schedule, groups, role_of, i) for i in range(len(schedule.threads)))
     edges = edges_of(groups, times, schedule.seconds)

@@ -1,4 +1,7 @@
-"""Where in the code: the hottest functions of threads, those in which they start, and spinning."""
+"""Where in the code: the hottest functions of threads, those in which they start, and spinning.
+
+Over 400 lines: one question to the samples a function, all of which walk the same stacks.
+"""
 
 from __future__ import annotations
 
@@ -61,6 +64,8 @@ _LOCKS = re.compile(
 )
 _CLOCK = re.compile(r"clock_gettime|gettimeofday|(steady|system)_clock::now|Instant::now")
 _MOVES = re.compile(r"^_*(GI_|libc_)?_*p?(read|write)(64|v|v2)?$")
+# Threads of Python's library without a name of their own for the kernel, by where they start.
+_LIBRARY_THREADS = {("Queue._feed", "multiprocessing/queues.py"): "QueueFeederThread"}
 _HANDLE = re.compile(r"(^|\.)_run$")
 
 
@@ -309,11 +314,19 @@ def entries_of(schedule: Schedule) -> dict[int, str]:
         for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True):
             frames = [schedule.frames[one] for one in schedule.stacks[stack]]
             name = next((plain(one.function) for one in reversed(frames) if is_own(one)), "")
-            outer[name] += number
+            outer[name or _of_library(frames)] += number
         name, number = outer.most_common(1)[0]
         if name and number > _MOSTLY * sum(outer.values()):
             found[thread] = name
     return found
+
+
+def _of_library(frames: Sequence[Frame]) -> str:
+    """What a thread that the standard library started does for the program; "" of others."""
+    for (function, file), name in _LIBRARY_THREADS.items():
+        if any(one.function == function and one.file.endswith(file) for one in frames):
+            return name
+    return ""
 
 
 def spins_in(schedule: Schedule) -> np.ndarray[Any, Any]:

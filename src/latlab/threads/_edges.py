@@ -7,13 +7,15 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from latlab.model.schedule import SEVERAL, Schedule, Source, State, Wait
 from latlab.model.threads import Edge, Role, Slice
 from latlab.threads._locks import Word
 from latlab.threads._roles import Group
 from latlab.threads._tracks import LOCKABLE, Track
 
-__all__ = ["Times", "beside", "edges_of", "roles_of", "slices_of", "times_of"]
+__all__ = ["Times", "beside", "edges_of", "housekeepers", "roles_of", "slices_of", "times_of"]
 
 _KINDS: dict[int, str] = {
     Wait.FUTEX: "futex",
@@ -57,6 +59,8 @@ _BINS = 240
 _MOST_SLICES = 40
 _ALWAYS = 0.9  # of its life, a thread that computes and waits for nobody
 _AS_MUCH = 0.5  # of what it runs, at least, others run that work together
+_HARDLY_RUNS = 0.05  # of its life, a housekeeper …
+_HARDLY_WAKES = 0.02  # … and after so many of its sleeps it wakes another thread
 _TOGETHER = 0.1  # of the observed time, that these wait for each other
 _TO_THE_END = 0.95  # of its life: who is joined then has kept nobody waiting for itself alone
 
@@ -202,6 +206,33 @@ def beside(
     enough = ran >= _AS_MUCH * max((times[thread].running for thread in alone), default=0)
     until_end = ends - schedule.began_ns >= _TO_THE_END * last
     return frozenset(alone) if enough and until_end and together >= _TOGETHER * window else frozenset()
+
+
+def housekeepers(
+    schedule: Schedule, groups: Sequence[Group], role_of: Mapping[int, int], times: Sequence[Times], root: int
+) -> frozenset[int]:
+    """Threads of a server that sleep, look after something, and sleep again: no client waits for that.
+
+    They hardly run, and end next to no wait of anybody else. The server's first thread is none of them.
+    """
+    ended: dict[int, int] = defaultdict(int)  # role -> waits of other roles that it ended
+    for thread, one in enumerate(times):
+        for (role, _), (number, _) in one.ended.items():
+            ended[role] += number if role != role_of[thread] else 0
+    wakes = schedule.wakes
+    found: set[int] = set()
+    for index, group in enumerate(groups):
+        members = [times[thread] for thread in group.threads]
+        sleeps, life = sum(one.sleeps for one in members), sum(one.life for one in members)
+        if any(schedule.threads[thread].tid == root for thread in group.threads):
+            continue
+        asleep = sum(one.timer for one in members) >= _ALWAYS * life
+        works = sum(one.used for one in members) >= _HARDLY_RUNS * life
+        woken = wakes[np.isin(wakes["waker"], group.threads)]
+        others = int((~np.isin(woken["wakee"], group.threads)).sum())
+        if asleep and not works and max(ended[index], others) <= max(1, _HARDLY_WAKES * sleeps):
+            found.update(group.threads)
+    return frozenset(found)
 
 
 def busy_of(one: Times) -> float:

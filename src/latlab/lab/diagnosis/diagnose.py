@@ -120,7 +120,8 @@ def _within(question: Question, left_s: float, steps: Steps) -> Question:
     why = f"the budget of {duration(question.budget_s * 1e9)} allows no more"
     steps.tell(f"observing for {duration(seconds * 1e9)}, since {why}")
     what = f"what the program does after {duration(seconds * 1e9)}: {why}"
-    steps.unknown.append(Unknown(what, with_budget(question, _MORE * question.seconds + _RESERVE_S)))
+    enough_s = max(_MORE * question.budget_s, _MORE * question.seconds + _RESERVE_S)
+    steps.unknown.append(Unknown(what, with_budget(question, enough_s)))
     return replace(question, seconds=seconds)
 
 
@@ -191,6 +192,8 @@ def _with_forecast(
     made: Forecast | None = None
     if not question.forecast:
         steps.skip("forecast", "it was not requested", None)
+    elif stage is None and answer.verdict == Verdict.POOL:
+        steps.skip("forecast", "what more objects in a pool buy is not simulated", None)
     elif stage is None:
         steps.skip("forecast", "no stage limits, so there is nothing to speed up", None)
     else:

@@ -15,7 +15,7 @@ from latlab.model.diagnosis.answer import Answer
 from latlab.model.evidence.pipeline import RunDoubt, RunEvidence, RunFinding
 from latlab.model.evidence.queues import QueueEvidence
 from latlab.model.evidence.said import kind_of, said, values_of
-from latlab.model.evidence.threads import ThreadFinding
+from latlab.model.evidence.threads import ThreadEvidence, ThreadFinding
 from latlab.model.queues.analysis import Analysis, DoubtKind, StageResult, Verdict
 from latlab.model.queues.observation import Observation
 from latlab.model.threads import Limit, LimitKind, Role, ThreadFindings
@@ -71,6 +71,9 @@ def joined(
         if limit.kind is LimitKind.THREAD and runs >= _NO_TIME_LEFT:
             # As a loop whose tasks compute under a semaphore: with more objects it has as little time.
             return _by_threads(answer, threads, said(RunEvidence.QUEUES_ALONE, sentence=answer.sentence))
+    if answer.verdict == Verdict.POOL and answer.evidence:
+        users = threads.role(values_of(answer.evidence[0]).get("stage"))
+        answer = answer if users is None else replace(answer, evidence=(*answer.evidence, _spent(users)))
     role = threads.role(answer.limiting_stage)
     if len(answer.lines) > 1:
         lines = tuple(
@@ -134,6 +137,15 @@ def _beside(answer: Answer) -> tuple[str, ...]:
     if answer.verdict != Verdict.NONE or answer.lines or answer.stalls:
         return ()
     return (said(RunEvidence.QUEUES_ALONE, sentence=answer.sentence),)
+
+
+def _spent(role: Role) -> str:
+    """What threads do while they hold what others wait for, and while they wait themselves."""
+    asleep = role.blocked.get("timer", 0.0)
+    waited = max(0.0, 1 - role.running - role.runnable - asleep)
+    who = f"{role.count} × {role.name}" if role.count > 1 else role.name
+    times = {"running": role.running, "runnable": role.runnable, "asleep": asleep, "waited": waited}
+    return said(ThreadEvidence.RAN_AND_SLEPT, who=who, **times)
 
 
 def _of_its_threads(sentence: str, verdict: str, stage: str | None, threads: ThreadFindings) -> str:

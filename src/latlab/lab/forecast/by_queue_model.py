@@ -437,6 +437,13 @@ def _point(speedup: float, runs: list[ModelForecast]) -> ForecastPoint:
     )
 
 
+def _surely_less(less: Interval, more: Interval) -> bool:
+    """Whether one is less than the other for sure: a tail of one hiccup is as long whatever is faster."""
+    if less.high is None or more.low is None:
+        return less.value < more.value
+    return less.high < more.low
+
+
 def _sentence(
     stage: str, points: dict[float, ForecastPoint], knee: Interval | None, after: str | None, unless: str
 ) -> str:
@@ -444,7 +451,11 @@ def _sentence(
     assert base.rate_hz is not None
     assert better.rate_hz is not None
     tail = beyond = ""
-    if base.p99_9_ns is not None and better.p99_9_ns is not None:
+    if (
+        base.p99_9_ns is not None
+        and better.p99_9_ns is not None
+        and _surely_less(better.p99_9_ns, base.p99_9_ns)
+    ):
         before, now = base.p99_9_ns.value, better.p99_9_ns.value
         tail = said(ForecastSaid.MODEL_TAIL, base_ns=before, faster_ns=now)
     if knee is not None:

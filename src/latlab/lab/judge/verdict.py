@@ -345,7 +345,8 @@ def _sentence(
     if verdict == Verdict.STOPPED:
         return said(RunFinding.STOPPED, stage=limiting, why=analysis.evidence[0])
     if verdict == Verdict.POOL:
-        return said(RunFinding.POOL, pool=limiting, why=analysis.evidence[0])
+        why = analysis.evidence[0].replace(f"{limiting} is ", "it is ", 1)
+        return said(RunFinding.POOL, pool=limiting, why=why)
     tail = ""
     if end_to_end is not None:
         tail = said(RunFinding.END_TO_END, p50_ns=end_to_end.p50, p99_ns=end_to_end.p99)
@@ -374,7 +375,7 @@ def _sentence(
         work = {"ready": busiest.ready, "service": service}
         return said(RunFinding.WORKS, stage=plural, tail=tail, **work)
     share = ""
-    if stages:
+    if stages and not getattr(analysis, "scarce", False):  # of next to no events no share is told
         top = max(stages, key=lambda view: view.ready or 0.0)
         share = said(RunFinding.BUSIEST, stage=top.name, part=top.ready)
     rest = {"busiest": share, "tail": tail}

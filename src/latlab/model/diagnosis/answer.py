@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from latlab.model.diagnosis.pipeline import Latency
-from latlab.model.evidence.said import data_of
+from latlab.model.evidence.said import data_of, values_of
 from latlab.model.queues.analysis import Doubt, Verdict
 from latlab.model.queues.tail import Tail
 from latlab.model.requests import Requests
@@ -394,11 +394,16 @@ class Answer:
     def _limit(self) -> dict[str, Any]:
         """What the queues name, in the words of what threads tell."""
         kind = _KINDS.get(self.verdict, LimitKind.UNKNOWN)
-        role = None if self.threads is None else self.threads.role(self.limiting_stage)
+        stage = self.limiting_stage
+        if self.verdict == Verdict.POOL and self.evidence:
+            stage = values_of(self.evidence[0]).get(
+                "stage"
+            )  # who waits for it, and holds what others wait for
+        role = None if self.threads is None else self.threads.role(stage)
         if self.limiting_stage is not None:
             # Objects that are held while others wait for them are locks of which there are several.
             kind = LimitKind.LOCK if self.verdict == Verdict.POOL else LimitKind.THREAD
-        if role is not None and self.threads is not None:
+        if role is not None and self.threads is not None and self.verdict != Verdict.POOL:
             if role.asleep and self.verdict != Verdict.STOPPED:  # who has ended paces nothing
                 kind = LimitKind.TIMER
             elif self.threads.root not in (0, *role.pids):

@@ -112,7 +112,7 @@ class RunFinding(Kind):
     CONTRADICTS = "What was observed contradicts itself: no verdict."
     GOES_ROUND = "No stage limits by itself: {events:number} events go round, and no more are ever under way."
     STOPPED = "{stage} has stopped: {why}."
-    POOL = "The pool {pool} limits: {why}."
+    POOL = "Bottleneck: {pool}, a pool: {why}."
     END_TO_END = " End to end an event takes {p50_ns:duration} (p50) to {p99_ns:duration} (p99)."
     NAMED = "Bottleneck: {stage}.{tail}"
     NAMED_SINCE = "Bottleneck: {stage}: {why}.{tail}"
