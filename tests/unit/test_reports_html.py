@@ -100,6 +100,17 @@ def test_thinning_a_series_keeps_its_ends_and_its_peaks() -> None:
     assert (np.diff(x) > 0).all()
 
 
+def test_a_figure_of_many_series_over_time_stays_small_and_keeps_their_peaks() -> None:
+    x = np.arange(50_000) / 3e4
+    y = np.zeros(x.size)
+    y[12_345] = 1e4 / 7
+    one = figures.steps({"a": (x, y)}, "s", "events")["data"]
+    many = figures.steps({f"{n}": (x, y) for n in range(12)}, "s", "events")["data"]
+    assert (len(one[0]["x"]) > 3 * len(many[0]["x"]), len(many[0]["x"]) <= 1002) == (True, True)
+    assert max(many[0]["y"]) == 1428.571
+    assert figures.steps({"a": (x, y + 1e-9)}, "s", "s", log_y=True)["data"][0]["y"][0] == 1e-9
+
+
 def test_a_percentile_curve_ends_at_the_largest_value() -> None:
     histogram = Histogram.of([1000] * 999 + [50_000])
     (curve,) = figures.percentiles({"a": histogram, "none": Histogram()})["data"]

@@ -22,6 +22,8 @@ __all__ = ["Figure", "bars", "boxes", "density", "percentiles", "steps"]
 Figure = dict[str, Any]
 # More points than pixels only make a page that is slow to open.
 _MOST_POINTS = 4000
+# Of all series of one figure over time, and of each at least.
+_FIGURE_POINTS, _FEWEST_POINTS = 12_000, 600
 
 
 def steps(
@@ -44,8 +46,10 @@ def steps(
         log_y: a logarithmic y axis.
     """
     data = []
+    most = min(_MOST_POINTS, max(_FEWEST_POINTS, _FIGURE_POINTS // max(len(series), 1)))
     for name, (x, y) in series.items():
-        at, values = thinned(np.asarray(x), np.asarray(y))
+        at, values = thinned(np.asarray(x), np.asarray(y), most)
+        at, values = _rounded(at), values if log_y else _rounded(values)
         line = {"shape": "hv", "width": 1.4}
         data.append({"type": "scatter", "mode": "lines", "name": name, "x": at, "y": values, "line": line})
     layout: dict[str, Any] = {
@@ -269,3 +273,11 @@ def thinned(x: NDArray[Any], y: NDArray[Any], most: int = _MOST_POINTS) -> tuple
     # The first and the last point may bring two more than asked for, which nobody sees.
     index = np.array(sorted(kept))
     return x[index], y[index]
+
+
+def _rounded(values: NDArray[Any]) -> NDArray[Any]:
+    """Floats to seven digits of the largest: more is seen in no zoom, and was half of a page's size."""
+    largest = float(np.max(np.abs(values), initial=0.0)) if values.dtype.kind == "f" else 0.0
+    if not 0.0 < largest < math.inf:
+        return values
+    return np.round(values, 6 - math.floor(math.log10(largest)))
