@@ -75,6 +75,7 @@ def test_each_request_of_a_pipelined_batch_counts() -> None:
 def test_answers_count_what_of_a_batch_was_not_captured() -> None:
     found = find_requests(transfers([(20, 1, SET * 40), (40, -1, b"+OK\r\n" * 40)], [10]))
     assert (len(found.rows), found.uncounted) == (40, 0)
+    assert names(found)[-1] == "request of a batch, not captured"
 
 
 def test_where_neither_shows_how_many_came_that_is_said() -> None:

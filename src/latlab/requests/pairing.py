@@ -30,7 +30,7 @@ _HTTP2 = b"PRI * HTTP/2.0"
 # Of exchanges, in which not as many were answered as asked; how many these are at least, and of how many.
 _OVERLAPS, _FEW_OVERLAPS, _LEAST_EXCHANGES = 0.01, 3, 20
 _AS_MANY = 0.01
-_NOT_CAPTURED = "requests whose bytes were not captured"  # counted by their answers
+_NOT_CAPTURED = "request of a batch, not captured"  # counted by their answers
 _NAMES = {"lines": "request", "prefixed": "request"}
 _NEARLY_ALL, _RARELY = 0.9, 0.5  # of exchanges
 _FEWEST_PUSHED = 3  # exchanges with pushed bytes, to say whose they are
