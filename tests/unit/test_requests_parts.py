@@ -582,6 +582,20 @@ def test_a_worker_that_idles_has_not_taken_a_request_up_and_one_that_waits_for_a
     }
 
 
+def test_a_template_of_the_library_that_is_inlined_is_told_as_the_function_that_it_is_in() -> None:
+    waits = [(0, State.BLOCKED, Wait.FUTEX, Source.THREAD, -1, 100, 200, -1, 0x40, 0)]
+    header = "/usr/include/c++/12/condition_variable"
+    seen = replace(
+        schedule(waits), samples=np.array([(100, 0, 0, 0)], layouts.SAMPLE), stacks=((0, 1, 2, 3),),
+        frames=(Frame("pthread_cond_wait", module="/lib/libc.so.6"),
+                Frame("wait<take()::<lambda()> >", header, module="/srv/desk"),
+                Frame("take", "desk.cpp", module="/srv/desk"),
+                Frame("serve(int)", "desk.cpp", module="/srv/desk")),
+    )  # fmt: skip
+    rows = np.array([request(100, 100, 200)], REQUEST)
+    assert Account(seen, rows, ("GET",)).of(0) == {("lock", "futex 0x40 in take"): 100}
+
+
 def test_who_has_the_interpreters_lock_is_who_runs_also_where_time_outs_cut_the_wait() -> None:
     ms, word = 1_000_000, 0x40
     threads = tuple(ScheduledThread(tid, 10, name, "server", 0, 20 * ms)

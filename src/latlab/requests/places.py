@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from latlab.model.schedule import Schedule, State, Wait
-from latlab.schedule.code.names import caller_of, is_own, makes_durable, plain, telling
+from latlab.schedule.code.names import caller_of, is_own, makes_durable, of_library, plain, telling
 from latlab.system.kernel.python_graft import COLLECTS
 
 __all__ = ["COLLECTION", "INTERPRETER", "Places"]
@@ -110,7 +110,9 @@ class Places:
         frames = [self._schedule.frames[index] for index in self._schedule.stacks[stack]]
         if any(one.function.startswith(COLLECTS) for one in frames):
             return COLLECTION, ""
-        named = [one for one in frames if one.function]
+        # A template of C++'s library is inlined without its namespace: `wait<take()::<lambda()> >`.
+        inlined = [one for one in frames if "<" in one.function and of_library(one.file)]
+        named = [one for one in frames if one.function and one not in inlined] or inlined
         chosen = [one for one in named if one.file.endswith(".py")] or named
         frame = telling(chosen)
         return (plain(frame.function), caller_of(chosen, frame)) if frame is not None else ("", "")
