@@ -46,7 +46,7 @@ def test_a_process_that_can_be_seen_counts_by_its_own_time(machine: Machine) -> 
     assert others.cpus == pytest.approx(1.201 / 2)
     assert [(one.name, one.cpus) for one in others.processes] == [("hog", 0.5), ("late", 0.1)]
     assert not others.unseen
-    assert others.took(2) == "other processes took 0.60 of 2 CPUs (hog, process 10, 0.50)"
+    assert others.took(2) == "other processes took 0.6 of 2 CPUs (hog, process 10, 0.5)"
 
 
 def test_what_the_hypervisor_stole_was_used_by_others(machine: Machine) -> None:
@@ -55,7 +55,7 @@ def test_what_the_hypervisor_stole_was_used_by_others(machine: Machine) -> None:
     others.end()
     assert others.cpus == pytest.approx(0.2)
     assert others.unseen
-    assert others.took(2) == "the hypervisor took 0.20 of 2 CPUs"
+    assert others.took(2) == "the hypervisor took 0.2 of 2 CPUs"
 
 
 def test_busy_time_of_nobody_that_can_be_seen_counts_too(machine: Machine) -> None:

@@ -171,4 +171,4 @@ def test_a_quantile_has_an_interval_once_seven_groups_of_pairs_carry_it() -> Non
         assert high is not None
         assert low < 20 / (100 + excess) < high
         assert high - low < 0.05
-    assert str(many.shifts[-1].withheld).startswith("needs 7 times 5000 effective iterations, has ")
+    assert str(many.shifts[-1].withheld).startswith("needs 7 times 5,000 effective iterations, has ")
