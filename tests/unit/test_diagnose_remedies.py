@@ -13,8 +13,11 @@ from tests.unit.threads_made import Made
 
 from latlab.cli._main import latlab
 from latlab.lab.diagnosis import next_commands as _remedies
-from latlab.lab.diagnosis.diagnose import limiting_first
+from latlab.lab.diagnosis.about_program import _longer
+from latlab.lab.diagnosis.applications.application import Observed
+from latlab.lab.diagnosis.diagnose import _within, limiting_first
 from latlab.lab.diagnosis.question import Question
+from latlab.lab.diagnosis.steps import Steps
 from latlab.lab.judge.disturbances import unanswered
 from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
 from latlab.model.queues.analysis import Analysis, Verdict
@@ -173,3 +176,26 @@ def test_the_limiting_parts_forecast_stands_first() -> None:
     left = [replace(one, points=(replace(none, time_ns=Interval(3.0 - at)),)) for at, one in enumerate(made)]
     told = limiting_first(left, Limit(LimitKind.CPU, "CPUs", 1.0, 1.0, ""))
     assert [one.stage for one in told] == ["the disk", "wait_for in u20.sh", "u20.sh"]
+
+
+@pytest.mark.parametrize("budget_s", [5.0, 25.0, 60.0])
+def test_a_budget_that_was_too_small_is_answered_with_a_larger_one(budget_s: float) -> None:
+    steps = Steps(None, lambda line: None)  # type: ignore[arg-type]
+    _within(Question(command=("app",), seconds=6, budget_s=budget_s), 1.0, steps)
+    words = shlex.split(steps.unknown[0].command)
+    assert float(words[words.index("--budget") + 1]) > budget_s
+
+
+@pytest.mark.parametrize(
+    ("status", "seconds", "again"),
+    [
+        (3, 0.03, "latlab diagnose --seconds 6 -- sh -c 'for i in $(seq 200); do ./app; done'"),
+        (0, 5.9, "latlab diagnose --seconds 12 -- ./app"),
+        (None, 0.03, "latlab diagnose --seconds 12 -- ./app"),
+    ],
+)
+def test_a_command_that_ends_by_itself_is_repeated_and_not_waited_for(
+    status: int | None, seconds: float, again: str
+) -> None:
+    run = Observed(None, None, None, status, seconds)
+    assert _longer(Question(command=("./app",), seconds=6), run) == again

@@ -9,7 +9,13 @@ import pytest
 
 from latlab.errors import NotTrustworthyError
 from latlab.lab.forecast import by_queue_model
-from latlab.lab.forecast.by_queue_model import _gains_behind, _require_limit, modelled, require_seen
+from latlab.lab.forecast.by_queue_model import (
+    _gains_behind,
+    _require_limit,
+    _sentence,
+    modelled,
+    require_seen,
+)
 from latlab.lab.forecast.what_limits import with_limits
 from latlab.model.diagnosis.answer import ForecastPoint, Interval
 from latlab.model.queues.observation import Observation, Stage
@@ -236,3 +242,13 @@ def test_a_stage_without_time_to_spare_gains_nothing_only_where_another_one_has_
     _require_limit(drops, "develop", {0.0: [run], 1.0: [fast]}, None)
     idle, half = paced(ModelSource("a", 140.0), 3_000_000)
     _require_limit(idle, "develop", {0.0: [half], 1.0: [fast]}, None)
+
+
+@pytest.mark.parametrize(("high", "told"), [(190e6, True), (250e6, False)])
+def test_a_tail_is_told_only_where_it_changes_for_sure(high: float, told: bool) -> None:
+    base = ForecastPoint(0.0, None, 0, rate_hz=Interval(171.0), p99_9_ns=Interval(206e6, 195e6, 220e6))
+    faster = ForecastPoint(0.2, None, 0, rate_hz=Interval(206.0), p99_9_ns=Interval(180e6, 150e6, high))
+    sentence = _sentence("parse", {0.0: base, 0.2: faster}, None, None, "")
+    assert ("p99.9" in sentence) == told
+    assert "171" in sentence
+    assert "206 events/s" in sentence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Sequence
 from typing import Any
@@ -23,6 +24,8 @@ __all__ = ["about_program", "bound_to"]
 
 _RAN_THERE = 0.005  # of the time
 _IDLE = 0.5  # of the time: the kernel moves who waits to a CPU that is idle, and within milliseconds
+_ENDED = 0.9  # of the time for which it was to be observed
+_LEAST_S = 0.01
 _NAMELESS = (LimitKind.UNKNOWN, LimitKind.LOAD)
 
 
@@ -48,7 +51,7 @@ def about_program(
     done.append(Step("limit", "done", run.judged_s, f"{limit.kind}: {limit.name or 'none'}"))
     asked = list(unknown)
     if limit.kind is LimitKind.UNKNOWN:
-        asked.append(Unknown(limit.sentence.rstrip("."), _longer(question)))
+        asked.append(Unknown(limit.sentence.rstrip("."), _longer(question, run)))
     distrust = list(found.distrust)
     evidence = list(limit.evidence)
     if limit.kind is LimitKind.CPU and (bound := bound_to(run.schedule)):
@@ -102,8 +105,13 @@ def _cpus(numbers: Sequence[int]) -> str:
     return f"CPU {', '.join(map(str, numbers))}"
 
 
-def _longer(question: Question) -> str:
-    """The same again, for longer."""
+def _longer(question: Question, run: Observed) -> str:
+    """The same again, for longer; of a command that came to its end before, again and again."""
+    if question.command and run.status is not None and run.seconds < _ENDED * question.seconds:
+        times = math.ceil(question.seconds / max(run.seconds, _LEAST_S))
+        loop = f"for i in $(seq {times}); do {shlex.join(question.command)}; done"
+        again = ["latlab", "diagnose", "--seconds", f"{question.seconds:g}", "--", "sh", "-c", loop]
+        return shlex.join(again)
     words = ["latlab", "diagnose", "--seconds", f"{2 * question.seconds:g}"]
     if question.pid is not None:
         return shlex.join([*words, "--pid", str(question.pid)])

@@ -39,6 +39,7 @@ from latlab.model.threads import Limit, LimitKind
 from latlab.queues.judge.sentences import overflowing
 from latlab.system.environment import capture
 from latlab.system.scratch import scratch
+from latlab.threads import SHORTEST_S
 from latlab.words import duration, plural, seconds, share
 
 __all__ = ["KIND", "DiagnosisRun", "diagnose_question", "limiting_first"]
@@ -258,6 +259,8 @@ def _with_schedule(
     if over() and why:
         why = f"the budget of {duration(question.budget_s * 1e9)} left no time for all of it"
         steps.skip("forecast", why, with_budget(question, _MORE * question.budget_s))
+    elif not made and seen.schedule.seconds < SHORTEST_S:
+        steps.skip("forecast", f"withheld, since {why}", None)  # what tells the limit tells more of it, too
     elif not made:
         again = of_other(seen.threads) or of_schedule(question, seen.schedule, steps.writer.path)
         steps.skip("forecast", f"withheld, since {why}", again, time.monotonic() - begin)
