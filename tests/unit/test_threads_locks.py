@@ -92,6 +92,29 @@ def test_a_lock_that_workers_hand_to_each_other_is_the_bottleneck(sample: bool) 
     )
 
 
+@pytest.mark.parametrize(("north", "kind"), [(50, LimitKind.UNKNOWN), (15, LimitKind.LOCK)])
+def test_of_two_locks_that_are_held_as_long_none_is_named(north: int, kind: LimitKind) -> None:
+    """Two groups that know nothing of each other: whichever lock leads by chance, its holder buys nothing."""
+    made = Made()
+    made.thread("app")
+    for item, name, held in ((0x7000, "north", north), (0x8000, "south", 50)):
+        threads = [made.thread(f"{name}-{one}") for one in range(2)]
+        stacks = [made.stack(t, "pthread_mutex_lock", f"pass_{name}", running=False) for t in threads]
+        for turn in range(20):
+            mine, other = turn % 2, 1 - turn % 2
+            begin, end = turn * 50, turn * 50 + held
+            made.run(threads[mine], begin, end)
+            made.wait(threads[other], begin, end, threads[mine], item=item, sample=stacks[other])
+            for one in threads if held < 50 else ():
+                made.wait(one, end, begin + 50, source=Source.TIMER, on=Wait.TIMER)
+    limit = analyse(made.schedule()).limit
+    assert limit.kind is kind, limit.sentence
+    assert [one in limit.sentence for one in ("pass_north", "pass_south")] == [
+        kind is LimitKind.UNKNOWN,
+        True,
+    ]
+
+
 def test_the_mutex_that_woken_threads_take_again_is_no_lock_held_too_long() -> None:
     # As all that wait at a condition are woken at once: each gets the mutex from the one before.
     made = Made()

@@ -38,6 +38,7 @@ __all__ = [
     "late_of",
     "load_of",
     "lock_of",
+    "locks_of",
     "mutex_of",
     "none_told",
     "owed_by",
@@ -58,15 +59,21 @@ _COLLECTS = 0.1  # of samples, and of a CPU: what is worth a sentence
 _SIGNATURE = re.compile(r"\(.*\)( const)?$")  # of a function in C++
 
 
-def lock_of(facts: Facts, total: float) -> Limit | None:
+def locks_of(facts: Facts) -> list[tuple[Array, Word]]:
+    """The locks for whose holders the progress waited, with how much of it in each block; the most first."""
     locks = [
         (blocks, facts.words[key])
         for key, blocks in facts.blame.locks.items()
         if key in facts.words and facts.words[key].lock
     ]
+    return sorted(locks, key=lambda one: -float(one[0].sum()))
+
+
+def lock_of(facts: Facts, total: float) -> Limit | None:
+    locks = locks_of(facts)
     if not locks:
         return None
-    blocks, word = max(locks, key=lambda one: float(one[0].sum()))
+    blocks, word = locks[0]
     part = float(blocks.sum()) / total
     if part < _LOCK:
         return None

@@ -38,6 +38,7 @@ from latlab.threads._limits import (
     late_of,
     load_of,
     lock_of,
+    locks_of,
     mutex_of,
     none_told,
     owed_by,
@@ -106,8 +107,9 @@ def judge(facts: Facts) -> Limit:
     )
     if over > _BEYOND * facts.schedule.seconds * 1e9:
         return none_told(said(ThreadReason.BEYOND_LIFE, over_ns=over))
-    lock = lock_of(facts, total) or mutex_of(facts)
-    if lock is not None:
+    if (lock := lock_of(facts, total)) is not None:
+        return _equal_locks(facts, total) or lock
+    if (lock := mutex_of(facts)) is not None:
         return lock
     candidates = sorted(candidates_of(facts), key=lambda one: -one.total)
     if _unclear(candidates, total):
@@ -172,6 +174,22 @@ def judge(facts: Facts) -> Limit:
             said(ThreadReason.CHANGES, name=first.name, cases=confidence),
         )
     return told
+
+
+def _equal_locks(facts: Facts, total: float) -> Limit | None:
+    """No name for one of two locks for which the progress waited about as long, one after the other.
+
+    While the holder of one waits for the other the same time counts for both: the shares exceed the whole.
+    """
+    both = [
+        Candidate(
+            LimitKind.LOCK, word.name, blocks, tuple(sorted({facts.role_of[one] for one in word.waiters}))
+        )
+        for blocks, word in locks_of(facts)[:2]
+    ]
+    if len(both) < 2 or both[1].total <= _CLEAR * both[0].total or both[0].total + both[1].total > total:
+        return None
+    return _withheld(facts, both, said(ThreadReason.IN_TURN, listed=_listed(both, total)))
 
 
 def _mostly(facts: Facts, *kinds: str) -> bool:
