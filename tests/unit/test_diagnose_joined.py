@@ -321,6 +321,7 @@ def test_one_line_of_several_that_is_named_is_judged_by_the_interpreter_lock_too
     threads = replace(findings(), roles=(main, waits), locks=(GIL,))
     told = joined(replace(answer(Verdict.STAGE, stage="manager"), lines=lines), threads)
     assert (told.limiting_stage, told.lines) == ("main", ())
+    assert not any("alone do not tell" in one for one in told.evidence)
 
 
 @pytest.mark.parametrize(("busy", "named"), [(0.96, "worker"), (0.1, "sem")])

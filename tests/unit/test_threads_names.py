@@ -126,6 +126,14 @@ def test_a_title_names_a_process_without_what_it_was_started_with(title: str, na
     assert found_in(made).limit.name == name
 
 
+def test_an_interpreter_that_a_shim_became_is_called_by_what_it_runs() -> None:
+    made = Made()
+    main = made.thread("python3")
+    made.commands[100] = ("bash", "/home/me/.pyenv/shims/python3", "-u", "ship.py", "120")
+    made.run(main, 0, 1000)
+    assert found_in(made).limit.name == "ship.py"
+
+
 def test_what_keeps_track_of_a_programs_resources_is_called_so() -> None:
     made = Made()
     main = made.thread("python3")

@@ -111,12 +111,22 @@ def process_name(thread: ScheduledThread) -> str:
         program = PurePath(thread.command[0]).name or process
         if _INTERPRETERS.match(program) and process[:4] == program[:4]:  # else it has become another one
             return _script(thread.command) or program
+        if _INTERPRETERS.match(process) and (script := _behind(thread.command, process)):
+            return script
         if _TITLE.match(thread.command[0]):
             # A server that writes into its title what it is, and what it was started with.
             program = _OPTIONS.sub("", thread.command[0])
         if program.startswith(process[:_COMM]) or _VERSION.fullmatch(process.removeprefix(program)):
             return _STATE.sub("", program).rstrip(": ")
     return process
+
+
+def _behind(command: Sequence[str], process: str) -> str:
+    """What an interpreter runs that another program was started with, and has become, as pyenv's shims do."""
+    for at, word in enumerate(command[1:], 1):
+        if PurePath(word).name[:4] == process[:4]:
+            return _script(command[at:])
+    return ""
 
 
 def _script(command: Sequence[str]) -> str:

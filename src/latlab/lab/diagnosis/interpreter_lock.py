@@ -72,7 +72,7 @@ def by_interpreter_lock(answer: Answer, threads: ThreadFindings) -> Answer | Non
         return replace(
             answer, sentence=limit.sentence, limiting_stage=limit.name, verdict=str(limit.kind),
             confidence=limit.confidence, doubts=(), lines=(),
-            evidence=(*limit.evidence, said(RunEvidence.QUEUES_ALONE, sentence=answer.sentence)),
+            evidence=(*limit.evidence, *_beside(answer)),
         )  # fmt: skip
     if first is not None and first is not named:
         times = {"stage": first.name, "ran": first.running * first.count, "waited": lock.share}
@@ -82,7 +82,7 @@ def by_interpreter_lock(answer: Answer, threads: ThreadFindings) -> Answer | Non
         return replace(
             answer, sentence=sentence, limiting_stage=first.name, verdict=str(Verdict.STAGE),
             confidence=min(_SURE, first.limits + (1 - first.limits) / 2), doubts=(), lines=(),
-            evidence=(*threads.limit.evidence, said(RunEvidence.QUEUES_ALONE, sentence=answer.sentence)),
+            evidence=(*threads.limit.evidence, *_beside(answer)),
         )  # fmt: skip
     if named is None:
         return None
@@ -93,6 +93,13 @@ def by_interpreter_lock(answer: Answer, threads: ThreadFindings) -> Answer | Non
             confidence=limit.confidence, evidence=limit.evidence, lines=(),
         )  # fmt: skip
     return replace(withheld(answer, said(RunDoubt.WAITS_FOR_LOCK, stage=named.name)), lines=())
+
+
+def _beside(answer: Answer) -> tuple[str, ...]:
+    """That the queues name nothing; whom they name instead, the sentence says."""
+    if answer.verdict != Verdict.NONE or answer.stalls:
+        return ()
+    return (said(RunEvidence.QUEUES_ALONE, sentence=answer.sentence),)
 
 
 def withheld(answer: Answer, why: str) -> Answer:
