@@ -13,6 +13,7 @@ from latlab.schedule.code.names import telling
 from latlab.system.kernel.polling import LOOKS, TAKES
 from latlab.threads import analyse
 from latlab.threads._code import spin_lock
+from latlab.threads._roles import groups_of
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,24 @@ def test_threads_of_one_name_with_numbers_are_one_role() -> None:
     for i in range(3):
         made.run(made.thread(f"worker-{i}"), 0, 1000)
     assert [(r.name, r.count) for r in found_in(made).roles if r.name == "worker"] == [("worker", 3)]
+
+
+@pytest.mark.parametrize(
+    ("entries", "names"),
+    [
+        ({1: "rank0", 2: "rank1"}, ["app", "rank0", "rank1"]),
+        ({1: "rank0", 2: "rank0"}, ["app", "rank"]),
+        ({1: "sparse", 2: "dense"}, ["app", "rank (dense)", "rank (sparse)"]),
+    ],
+)
+def test_threads_of_one_name_that_start_in_unlike_functions_are_told_by_these(
+    entries: dict[int, str], names: list[str]
+) -> None:
+    """rank-0 and rank-1 are not "rank" and "rank'" where they run rank0 and rank1."""
+    made = Made()
+    for name in ("app", "rank-0", "rank-1"):
+        made.run(made.thread(name), 0, 300)
+    assert sorted(group.name for group in groups_of(made.schedule(), entries)) == names
 
 
 def test_an_interpreter_is_named_by_its_script() -> None:

@@ -181,15 +181,22 @@ def _name(key: tuple[str, str, str], with_process: bool) -> str:
 def _apart(
     names: Mapping[tuple[str, str, str], str], keys: Mapping[tuple[str, str, str], Sequence[int]]
 ) -> dict[tuple[str, str, str], str]:
-    """No two roles of one name: a thread named as a process gets its process in front."""
+    """No two roles of one name: a thread named as a process gets its process in front.
+
+    Those of one name in one process that start in unlike functions are called by these.
+    """
     counts = Counter(names.values())
+    starts = {(name, key[0], key[2]) for key, name in names.items() if key[1] and key[2]}
+    by_start = Counter((name, process) for name, process, _ in starts)
     apart: dict[tuple[str, str, str], str] = {}
     for key in keys:
         name = names[key]
-        if counts[name] > 1:
+        if counts[name] > 1 and by_start[name, key[0]] == counts[name]:
+            name = f"{key[0]}: {key[2]}" if name.startswith(f"{key[0]}: ") else key[2]
+        elif counts[name] > 1:
             name = f"{key[0]}: {key[1] or key[2] or 'thread'}"
-            while name in apart.values():
-                name += "'"
+        while name in apart.values():
+            name += "'"
         apart[key] = name
     return apart
 
