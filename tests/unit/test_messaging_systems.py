@@ -36,7 +36,11 @@ def measured(**changes: Any) -> Measurement:
 
 def kept(name: str, cpu: str = "a", **changes: Any) -> Kept:
     m = measured(**changes)
-    recording: Any = SimpleNamespace(environment=Environment({"cpu.model": Fact(cpu)}))
+    recording: Any = SimpleNamespace(
+        environment=Environment({"cpu.model": Fact(cpu)}),
+        command=f"latlab messaging run -o {name}",
+        seed=None,
+    )
     return Kept.of(name, recording, m, analyse(m))
 
 
@@ -86,6 +90,7 @@ def test_a_report_names_every_recording_and_draws_what_belongs_together(tmp_path
     assert "rate-1000" in page
     assert "rate-2000" in page
     assert "p99 from " in page
+    assert ("<h2" in page, "How to reproduce" in page) == (True, True)
     assert "(rate-1000) to " in page
     assert "µ" not in (tmp_path / "report" / "systems.gp").read_text()
     rows = (tmp_path / "report" / "p50-against-load.dat").read_text().splitlines()

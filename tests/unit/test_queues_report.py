@@ -73,7 +73,7 @@ def test_the_page_names_every_queue_and_the_limiting_stage(line: Any, tmp_path: 
     path = tmp_path / "page.html"
     write_queues_report(path, observation, analyse(observation), Environment({}), None, traces)
     page = path.read_text()
-    assert "stage-2 limits the pipeline" in page
+    assert "Bottleneck: stage-2" in page
     assert all(f"queue-{i}" in page for i in range(5))
     assert "Traced events against samples" in page
     assert "mean by Little" in page
@@ -85,7 +85,7 @@ def test_a_comparison_shows_both_answers_and_what_only_one_run_has(line: Any) ->
     before = analyse(observation)
     after = analyse(observation, exclude=("queue-4",))
     text = "\n".join(compare_lines(before, after))
-    assert "before  stage-2 limits" in text
+    assert "before  Bottleneck: stage-2" in text
     assert "queue queue-4: in the first run only" in text
     assert "+0.0 %" in text
 

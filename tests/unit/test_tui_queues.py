@@ -80,7 +80,7 @@ def test_the_view_shows_every_queue_and_stage_and_marks_the_one_that_limits() ->
     async def scenario(app: Top, pilot: Any) -> None:
         assert [row[0] for row in cells(app, "#queues")] == ["orders", "acks", "fills"]
         assert [row[0] for row in cells(app, "#stages")] == ["  feed", "  book", "▶ strategy"]
-        assert text_of(app, "#verdict") == "strategy limits the pipeline (confidence 93 %)"
+        assert text_of(app, "#verdict") == "Bottleneck: strategy (confidence 93 %)"
         table = app.query_one("#stages", DataTable)
         assert [str(table.get_row_at(i)[0].style) for i in range(3)] == ["", "", "bold white on red"]
 
@@ -119,7 +119,7 @@ def test_of_an_application_that_has_ended_the_last_view_stays() -> None:
         app.draw(Snapshot(2, ()), alive=False)
         await pilot.pause()
         assert len(cells(app, "#queues")) == 3
-        assert text_of(app, "#verdict").startswith("ended; at last strategy limits")
+        assert text_of(app, "#verdict").startswith("ended; last view: Bottleneck: strategy")
 
     drive(scenario)
 

@@ -15,9 +15,8 @@
   }
   function time(ns) {
     if (ns === null) { return '–'; }
-    if (ns < 1e3) { return ns.toFixed(0) + ' ns'; }
-    if (ns < 1e6) { return (ns / 1e3).toFixed(1) + ' µs'; }
-    return ns < 1e9 ? (ns / 1e6).toFixed(1) + ' ms' : (ns / 1e9).toFixed(2) + ' s';
+    var k = ns < 1e3 ? 0 : ns < 1e6 ? 1 : ns < 1e9 ? 2 : 3; // three digits, as everywhere
+    return Number((ns / Math.pow(1e3, k)).toPrecision(3)) + [' ns', ' µs', ' ms', ' s'][k];
   }
   function known(value) { return value !== null && value > 0; }
   function percent(share) { return share === null ? '–' : Math.round(100 * share) + ' %'; }
@@ -59,7 +58,7 @@
       var r = stageRows[label], name = f.limits && (label === f.limits || r.type === f.limits) ? 'limits' : '';
       if (r.row.className !== name) { r.row.className = name; }
     });
-    var said = f.limits ? f.limits + ' limits (confidence ' + percent(f.confidence) + ')' :
+    var said = f.limits ? 'Bottleneck: ' + f.limits + ' (confidence ' + percent(f.confidence) + ')' :
       f.verdict === 'none' ? 'No stage limits.' : f.verdict ? 'No stage limits: ' + f.verdict + '.' : 'Looking …';
     set($('verdict'), said); $('verdict').parentNode.className = 'verdict ' + (f.limits ? 'bad' : 'good');
     if (began === null) { began = f.t; }

@@ -52,7 +52,7 @@ def verdict_text(snapshot: Snapshot) -> str:
     """What limits, in one sentence."""
     sure = f"confidence {share(snapshot.confidence, digits=0)}"
     if snapshot.limiting_stage is not None:
-        return f"{snapshot.limiting_stage} limits the pipeline ({sure})"
+        return f"Bottleneck: {snapshot.limiting_stage} ({sure})"
     return {
         "": "observing …",
         Verdict.CPU: f"no stage limits, but the machine: its CPUs are full ({sure})",
@@ -250,7 +250,7 @@ class Top(App[None]):
             for queue in snapshot.queues:
                 self._fills.setdefault(queue.number, deque(maxlen=_HISTORY)).append(float(queue.fill_high))
         main = self.screen_stack[0]
-        said = verdict_text(self.snapshot) if alive else f"ended; at last {verdict_text(self.snapshot)}"
+        said = verdict_text(self.snapshot) if alive else f"ended; last view: {verdict_text(self.snapshot)}"
         main.query_one("#verdict", Static).update(said)
         main.query_one("#latency", Static).update(latency_text(self.snapshot.latency))
         self._draw_tails(main.query_one("#tails", Sparkline))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,6 +100,7 @@ def stats(
 def _statistics_page(file: Path, table: Path, page: Path, lenient: bool) -> None:
     from latlab.market import fit_counts, microbursts, read_statistics, without_aggregate
     from latlab.reports.market.html import statistics_page
+    from latlab.system.environment import capture
 
     symbols = without_aggregate(read_statistics(table))
     try:
@@ -107,5 +109,7 @@ def _statistics_page(file: Path, table: Path, page: Path, lenient: bool) -> None
         click.echo(f"latlab: warning: no law is fitted: {error}", err=True)
         fit = None
     bursts = microbursts(file, lenient=lenient) if file != table and not file.is_dir() else None
-    statistics_page(f"Statistics of {file.name}", symbols, fit, bursts).write(page)
+    drawn = statistics_page(f"Statistics of {file.name}", symbols, fit, bursts)
+    drawn.reproduce(shlex.join(["latlab", "market", "stats", str(file), "--html", str(page)]), capture())
+    drawn.write(page)
     say(f"latlab: wrote {page}")

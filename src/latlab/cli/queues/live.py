@@ -89,7 +89,9 @@ def _say(snapshot: Snapshot, as_json: bool) -> None:
         print(dumps(snapshot.to_json()))
     else:
         if snapshot.limiting_stage is not None:
-            print(f"{snapshot.limiting_stage} limits (confidence {share(snapshot.confidence, digits=0)})")
+            print(
+                f"Bottleneck: {snapshot.limiting_stage} (confidence {share(snapshot.confidence, digits=0)})"
+            )
         for queue in snapshot.queues:
             of = f"/{queue.capacity}" if queue.capacity else ""
             rates = f"{number(queue.rate_in_hz)}/s in, {number(queue.rate_out_hz)}/s out, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -61,8 +62,13 @@ def compare(a: Path, b: Path, as_json: bool, page: Path | None, perfetto: Path |
     result = stubs.compare(first, second)
     if page is not None:
         from latlab.reports.stubs import timeline_html as stubs_html
+        from latlab.system.environment import capture
 
-        stubs_html.comparison(first, second, result, (str(a), str(b))).write(page)
+        drawn = stubs_html.comparison(first, second, result, (str(a), str(b)))
+        drawn.reproduce(
+            shlex.join(["latlab", "stubs", "compare", str(a), str(b), "--html", str(page)]), capture()
+        )
+        drawn.write(page)
     if perfetto is not None:
         traces = [stubs.to_perfetto(first), stubs.to_perfetto(second)]
         for event in traces[1]["traceEvents"]:

@@ -121,15 +121,14 @@ def _topology(diagnosis: Analysis) -> str:
     for queue in diagnosis.of_run.queues:
         if queue.kind == QueueKind.POOL:
             continue  # it goes against the flow, and its fill means the opposite
-        # The source of a ring that several stages share is their type: an arrow from each of them.
-        known = queue.source in names or queue.source.startswith("exchange")
-        sources = (
-            [queue.source] if known else [s.name for s in diagnosis.of_run.stages if s.type == queue.source]
-        )
+        # The source of a ring that several stages share is their type: an arrow from each of them. A source
+        # that takes from no queue is no stage: it is drawn all the same, since its queue may be the full one.
+        of_type = [stage.name for stage in diagnosis.of_run.stages if stage.type == queue.source]
+        sources = of_type if of_type and queue.source not in names else [queue.source]
         fills = f"{queue.fill_p50:,} / {queue.fill_max:,}"
         label = f"{queue.drops:,} lost" if queue.drops else fills
         fill = queue.fill_p50 / queue.capacity if queue.capacity else None
-        edges += [topology.Edge(source, queue.drain, label, fill) for source in sources]
+        edges += [topology.Edge(source, queue.drain, label, fill) for source in sources if source]
     for socket in diagnosis.sockets:
         if socket.drain and (socket.dropped or socket.full):
             label = f"{count(socket.dropped)} lost" if socket.dropped else f"full {share(socket.full)}"

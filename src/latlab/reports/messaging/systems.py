@@ -176,7 +176,7 @@ def _title(kept: Sequence[Kept]) -> str:
 
 
 def _page(path: Path, kept: Sequence[Kept]) -> Path:
-    page = Page(_title(kept), f"{len(kept)} recordings, latencies from the intended time")
+    page = Page("How fast do messages travel?", f"{len(kept)} recordings, latencies from the intended time")
     doubted = [one.name for one in kept if one.result.verdict.doubts]
     said = f"{len(doubted)} of {len(kept)} are not trustworthy: {', '.join(doubted)}." if doubted else ""
     told = said or ("The recordings are trustworthy." if len(kept) > 1 else "The recording is trustworthy.")
@@ -229,6 +229,8 @@ def _page(path: Path, kept: Sequence[Kept]) -> Path:
         names = ("cpu.model", "kernel.release", "cpu.governor")
         known = ", ".join(str(about.get(name)) for name in names if about.get(name) is not None)
         page.details(f"{one.name}: {known}", unlike)
+    again = [one.recording.command for one in kept if one.recording.command]
+    page.reproduce("\n".join(again), first, kept[0].recording.seed)
     return page.write(path)
 
 

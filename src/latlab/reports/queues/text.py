@@ -14,11 +14,11 @@ from latlab.words import count, duration, number, share
 __all__ = ["analysis_lines", "answer", "compare_lines", "forecast_lines", "table", "tail_lines"]
 
 _SENTENCES = {
-    Verdict.STAGE: "{stage} limits the pipeline",
-    Verdict.SCHEDULER: "{stage} limits the pipeline, since the scheduler keeps it from running",
+    Verdict.STAGE: "Bottleneck: {stage}",
+    Verdict.SCHEDULER: "Bottleneck: {stage}, which the scheduler keeps from running",
     Verdict.CPU: "no stage limits, but the machine: its CPUs are full",
     Verdict.BURST: "no stage limits; bursts are larger than a queue",
-    Verdict.POOL: "the pool {stage} limits: it is empty while its users have work",
+    Verdict.POOL: "Bottleneck: {stage}, a pool that is empty while its users have work",
     Verdict.STOPPED: "{stage} has stopped, though events wait for it",
     Verdict.NONE: "nothing limits the pipeline",
     Verdict.UNKNOWN: "cannot tell from these data what limits the pipeline",

@@ -19,6 +19,7 @@ __all__ = ["Edge", "Node", "draw", "layers", "stage"]
 
 _BOX_WIDTH, _BOX_HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 138, 54, 132, 34, 14
 _ROOM = 0.64  # of a gap, for a label: twice what lies between its place and the nearer stage
+_LEAST_SCALE = 0.75  # of labels of 11.5 pixels
 
 # Where colours change. A queue at a tenth of its capacity is warm: one that is drained in time is empty.
 _FILLS, _LOADS = (0.01, 0.1, 0.5, 0.9), (0.25, 0.5, 0.75, 0.9)
@@ -105,8 +106,8 @@ def draw(nodes: Sequence[Node], edges: Sequence[Edge]) -> str:
         'markerUnits="userSpaceOnUse" orient="auto"><path class="head" d="M0 0L10 5L0 10z"/></marker></defs>'
     )
     body = "".join([arrow, *wires, *boxes, *labels])
-    # A small pipeline is not blown up to the page's width.
-    style = f' style="max-width:{1.25 * width:.0f}px"'
+    # A small pipeline is not blown up to the page's width, a long one is scrolled before it is unreadable.
+    style = f' style="max-width:{1.25 * width:.0f}px;min-width:{_LEAST_SCALE * width:.0f}px"'
     told = f"{plural(len(known), 'stage')} and {plural(len(edges), 'queue')} between them"
     return (
         f'<svg class="drawing" viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{told}"{style}>'
