@@ -34,6 +34,7 @@ class Occupants:
     def __init__(self, schedule: Schedule, doing: Callable[[int, int, int], str]) -> None:
         self._schedule = schedule
         self._doing = doing
+        self._own = {one.name for one in schedule.threads if not one.peer}
         self._turns = _turns(schedule)
         self._stopped = _stopped_by_quota(schedule)
 
@@ -86,7 +87,12 @@ class Occupants:
             return self._doing(int(turn["thread"]), begin, end)
         if turn["thread"] == _WATCHES:
             return _OBSERVER
-        return self._schedule.foreign_names.get(int(turn["tid"]), "")
+        return self.stranger(int(turn["tid"]))
+
+    def stranger(self, tid: int) -> str:
+        """How a thread of another program is called, told from one of this program with the same name."""
+        name = self._schedule.foreign_names.get(tid, "")
+        return f"another {name}" if name in self._own else name
 
 
 @cache

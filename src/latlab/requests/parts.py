@@ -209,8 +209,8 @@ class Account:
 
     def clients(self) -> frozenset[str]:
         """Names of the threads that ask, where these are known."""
-        foreign = self._schedule.foreign_names
-        return frozenset(self._names.get(tid) or foreign.get(tid, "") for tid in self._clients) - {""}
+        stranger = self._occupants.stranger
+        return frozenset(self._names.get(tid) or stranger(tid) for tid in self._clients) - {""}
 
     def causes(self, index: int) -> Spent:
         """The same by what those did meanwhile for whom it waited: the reader, the worker.
