@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from latlab.lab.diagnosis.applications.thread_capture import _labels
 from latlab.lab.diagnosis.joined import contested, joined
 from latlab.lab.diagnosis.lines import sentence_of
 from latlab.model.diagnosis.answer import Answer, AnswerLine
@@ -13,7 +14,7 @@ from latlab.model.evidence.pipeline import RunDoubt
 from latlab.model.evidence.queues import QueueEvidence
 from latlab.model.evidence.said import said
 from latlab.model.queues.analysis import Analysis, Doubt, DoubtKind, StageResult, Verdict
-from latlab.model.queues.observation import Observation
+from latlab.model.queues.observation import Observation, Queue, QueueKind
 from latlab.model.threads import Code, Edge, Limit, LimitKind, LockUse, Role, ThreadFindings
 
 SLEEP = Limit(LimitKind.TIMER, "loader", 0.99, 0.8, "Bottleneck: the sleeps of loader.", ("it slept 80 %",))
@@ -342,3 +343,9 @@ def test_what_the_users_of_a_pool_do_stands_beside_how_long_they_wait_for_it() -
     told = replace(told, threads=replace(findings(), roles=(replace(users, code=(code,)),)))
     limit = told.to_json()["limit"]
     assert (limit["kind"], limit["name"], limit["code"][0]["function"]) == ("lock", "conns", "query")
+
+
+def test_who_first_puts_into_a_queue_that_several_fill_is_not_called_by_all_of_them() -> None:
+    alone = Queue(0, "out", QueueKind.BOUNDED, 8, source_name="http", drain_name="save", producer_tid=7)
+    both = replace(alone, number=1, name="todo", source_name="main + http", producer_tid=3, consumer_tid=9)
+    assert _labels(Observation((alone, both), (), (), {}, {})) == {7: "http", 9: "save"}
