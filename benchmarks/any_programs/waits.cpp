@@ -308,18 +308,14 @@ int main(int argc, char** argv) {
   until = Clock::now() + std::chrono::milliseconds(static_cast<long>(1000 * std::atof(argv[2])));
   how = static_cast<int>(number("how", 0));
   const std::string mode = argv[1];
-  if (mode == "spin_barrier")
-    spin_barrier();
-  else if (mode == "spin_three")
-    spin_three();
-  else if (mode == "own_lock")
-    own_lock();
-  else if (mode == "hog")
-    hog();
-  else if (mode == "pull")
-    pull();
-  else if (mode == "rounds")
-    rounds();
+  const std::map<std::string, void (*)()> plain = {{"spin_barrier", spin_barrier},
+                                                   {"spin_three", spin_three},
+                                                   {"own_lock", own_lock},
+                                                   {"hog", hog},
+                                                   {"pull", pull},
+                                                   {"rounds", rounds}};
+  if (const auto found = plain.find(mode); found != plain.end())
+    found->second();
   else if (mode == "elsewhere")
     elsewhere(argv);
   else if (mode == "attach")

@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 import zlib
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import component
@@ -36,6 +37,12 @@ def pin(pid: int, number: int) -> None:
         os.sched_setaffinity(pid, {cpus[number]})
 
 
+def repeated(times: int, work: Callable[[], object], pause: int) -> None:
+    for _ in range(times):
+        work()
+        rest(pause)
+
+
 def together(one: object, other: object) -> None:
     threads = [threading.Thread(target=one), threading.Thread(target=other)]  # type: ignore[arg-type]
     for thread in threads:
@@ -45,9 +52,7 @@ def together(one: object, other: object) -> None:
 
 
 def serial() -> None:
-    for _ in range(30):
-        component.compute(40_000)
-        rest(25_000)
+    repeated(30, lambda: component.compute(40_000), 25_000)
 
 
 def gil() -> None:
@@ -228,9 +233,7 @@ def hashes() -> None:
 
 
 def documents() -> None:
-    for _ in range(60):
-        component.encode(120)
-        rest(12_000)
+    repeated(60, lambda: component.encode(120), 12_000)
 
 
 def replies() -> None:
@@ -247,15 +250,11 @@ def formats() -> None:
 
 
 def copies() -> None:
-    for _ in range(60):
-        component.copy(12 << 20)
-        rest(25_000)
+    repeated(60, lambda: component.copy(12 << 20), 25_000)
 
 
 def remote() -> None:
-    for _ in range(40):
-        component.ask(0.003)
-        rest(20_000)
+    repeated(40, lambda: component.ask(0.003), 20_000)
 
 
 def mirrors() -> None:

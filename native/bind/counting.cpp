@@ -186,12 +186,18 @@ PyObject* one(PyObject* self, PyObject* /*none*/) noexcept {
   Py_RETURN_NONE;
 }
 PyMethodDef put_one_def{"put_one", &one<&Slot::put>, METH_NOARGS, "Count one event put in."};
+PyMethodDef get_one_def{"get_one", &one<&Slot::get>, METH_NOARGS, "Count one event taken out."};
 // A function of no arguments that belongs to an object.
 template <PyMethodDef* def>
 nb::object bound(nb::handle self) {
   return nb::steal(PyCFunction_New(def, self.ptr()));
 }
-PyMethodDef get_one_def{"get_one", &one<&Slot::get>, METH_NOARGS, "Count one event taken out."};
+template <PyMethodDef* def>
+void offer(nb::class_<Slot>& slot, const char* text) {
+  static const std::string signature =
+      std::string("def ") + def->ml_name + "(self) -> collections.abc.Callable[[], None]";
+  slot.def_prop_ro(def->ml_name, bound<def>, nb::sig(signature.c_str()), text);
+}
 
 class StageTimer {
  public:
@@ -312,8 +318,14 @@ NB_MODULE(counting, m) {
   pthread_atfork(nullptr, nullptr, [] { ++ThreadTimes::forks(); });
   m.doc() = "The application's side: counts of Python's queues in this process's counter file.";
 
-  nb::class_<Slot>(m, "Slot", "A queue's place in the counter file; counting is safe from any thread.")
-      .def(
+  nb::class_<Slot> slot(m, "Slot", "A queue's place in the counter file; counting is safe from any thread.");
+  offer<&put_one_def>(slot, "A function that counts one event put in: as put(), and cheaper.");
+  offer<&get_one_def>(slot, "A function that counts one event taken out: as get(), and cheaper.");
+  offer<&wait_for_event_def>(
+      slot, "A function that says that this thread waits for an event (of a pool: for an object).");
+  offer<&wait_for_room_def>(slot, "A function that says that this thread waits for room.");
+  offer<&go_on_def>(slot, "A function that says that this thread waits no more.");
+  slot.def(
           "__init__",
           [](Slot* self, const std::string& name, std::uint32_t kind, std::uint64_t capacity,
              const std::string& source_type, const std::string& source_name, const std::string& drain_type,
@@ -336,21 +348,6 @@ NB_MODULE(counting, m) {
           "implementation"_a = "", "identity"_a = 0, "sides"_a = 3, "waits"_a = 0)
       .def("put", &Slot::put, "events"_a = 1)
       .def("get", &Slot::get, "events"_a = 1)
-      .def_prop_ro("put_one", bound<&put_one_def>,
-                   nb::sig("def put_one(self) -> collections.abc.Callable[[], None]"),
-                   "A function that counts one event put in: as put(), and cheaper.")
-      .def_prop_ro("get_one", bound<&get_one_def>,
-                   nb::sig("def get_one(self) -> collections.abc.Callable[[], None]"),
-                   "A function that counts one event taken out: as get(), and cheaper.")
-      .def_prop_ro("wait_for_event", bound<&wait_for_event_def>,
-                   nb::sig("def wait_for_event(self) -> collections.abc.Callable[[], None]"),
-                   "A function that says that this thread waits for an event (of a pool: for an object).")
-      .def_prop_ro("wait_for_room", bound<&wait_for_room_def>,
-                   nb::sig("def wait_for_room(self) -> collections.abc.Callable[[], None]"),
-                   "A function that says that this thread waits for room.")
-      .def_prop_ro("go_on", bound<&go_on_def>,
-                   nb::sig("def go_on(self) -> collections.abc.Callable[[], None]"),
-                   "A function that says that this thread waits no more.")
       .def("found_nothing", &Slot::found_nothing,
            "This thread looked for an event, and there was none: until it takes one, it waits.")
       .def("drop", &Slot::drop, "events"_a = 1)

@@ -183,7 +183,7 @@ def test_a_command_runs_under_a_load_that_is_stated(
         main(["stubs", "load", *chosen, "--", "sh", "-c", "sleep 0.3; exit 3"])
     _, err = capfd.readouterr()
     assert left.value.code == 1
-    found = re.search(r"([\d.]+) CPUs busy, ([\d.]+) GB/s of memory, ([\d.]+) MB/s of disk", err)
+    found = re.search(r"([\d.]+) CPUs busy, ([\d.]+) [kMG]?B/s of memory, ([\d.]+) [kMG]?B/s of disk", err)
     assert found is not None, err
     assert all(float(number) > 0 for number in found.groups())
     assert float(found[1]) < 0.5

@@ -12,10 +12,6 @@ class Slot:
 
     def __init__(self, *, name: str = '', kind: int = 1, capacity: int = 0, source_type: str = '', source_name: str = '', drain_type: str = '', drain_name: str = '', group: str = '', implementation: str = '', identity: int = 0, sides: int = 3, waits: int = 0) -> None: ...
 
-    def put(self, events: int = 1) -> None: ...
-
-    def get(self, events: int = 1) -> None: ...
-
     @property
     def put_one(self) -> Callable[[], None]:
         """A function that counts one event put in: as put(), and cheaper."""
@@ -37,6 +33,10 @@ class Slot:
     @property
     def go_on(self) -> Callable[[], None]:
         """A function that says that this thread waits no more."""
+
+    def put(self, events: int = 1) -> None: ...
+
+    def get(self, events: int = 1) -> None: ...
 
     def found_nothing(self) -> None:
         """

@@ -485,7 +485,7 @@ def _by_descriptor(
         here = rows[which == index]
         stretches = facts.changed.get((one, descriptor), ())
         if stretches:
-            _by_stretches(here, stretches, times, facts, numbers, wait, thing)
+            wait[here], thing[here] = _by_stretches(times[here], stretches, facts.sockets, numbers)
             continue
         link = facts.descriptors.get((one, descriptor), "")
         wait[here] = _wait_of_link(link) if link else Wait.UNKNOWN
@@ -493,29 +493,23 @@ def _by_descriptor(
 
 
 def _by_stretches(
-    rows: Array,
-    stretches: Sequence[Stretch],
-    times: Array,
-    facts: Facts,
-    numbers: Mapping[str, int],
-    wait: Array,
-    thing: Array,
-) -> None:
-    """What a descriptor was during each wait: by the last look in it, else by those before and after it.
+    times: Array, stretches: Sequence[Stretch], sockets: Mapping[int, str], numbers: Mapping[str, int]
+) -> tuple[Array, Array]:
+    """What a descriptor was during each wait, as kinds of waits and numbers of things: by the last look in
+    it, else by those before and after it.
 
     A wait between two looks that differ is on one of the two: only what they have in common is known of it.
     """
     first, last = (np.array(column, np.int64) for column in list(zip(*stretches, strict=True))[:2])
     kinds = np.array([_wait_of_link(link) for _, _, link in stretches], np.int64)
-    things = np.array([numbers.get(_name_of(link, facts.sockets), -1) for _, _, link in stretches], np.int64)
-    begin, end = times["begin"][rows], times["end"][rows]
+    things = np.array([numbers.get(_name_of(link, sockets), -1) for _, _, link in stretches], np.int64)
+    begin, end = times["begin"], times["end"]
     after = np.minimum(np.searchsorted(last, begin), len(first) - 1)  # the first that was still so, or came
     before = np.searchsorted(first, end, side="right") - 1  # the last that had been found
     seen = np.maximum(before, 0)
     among = (before >= after) | (before < 0)  # a look in the wait, or on one side of it only
     either = np.where(kinds[seen] == kinds[after], kinds[seen], int(Wait.UNKNOWN))
-    wait[rows] = np.where(among, kinds[seen], either)
-    thing[rows] = np.where(among, things[seen], -1)
+    return np.where(among, kinds[seen], either), np.where(among, things[seen], -1)
 
 
 def _names(switches: Any, members: Mapping[int, Member], tids: Array) -> dict[int, str]:

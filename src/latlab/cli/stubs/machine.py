@@ -11,7 +11,7 @@ from latlab.cli.kit.options import ABOVE_ZERO, CPUS, JSON, JSON_ASIDE, Seconds, 
 from latlab.cli.kit.progress import say
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import document, dumps
-from latlab.words import duration, number, size
+from latlab.words import duration, number, rate
 
 
 def _kinds() -> tuple[str, ...]:
@@ -113,8 +113,8 @@ def load(
         memory_hz = achieved.memory_bytes / lasted * 1e9 if memory is not None else None
         disk_hz = achieved.disk_bytes / lasted * 1e9 if disk is not None else None
     said = [f"{number(busy)} CPUs busy"] if busy is not None else []
-    said += [f"{size(memory_hz)}/s of memory"] if memory_hz is not None else []
-    said += [f"{size(disk_hz)}/s of disk"] if disk_hz is not None else []
+    said += [f"{rate(memory_hz, 'B')} of memory"] if memory_hz is not None else []
+    said += [f"{rate(disk_hz, 'B')} of disk"] if disk_hz is not None else []
     say(f"latlab: for {duration(lasted)}: {', '.join(said)}")
     if as_json:
         reached = {"busy_cpus": busy, "memory_bytes_per_s": memory_hz, "disk_bytes_per_s": disk_hz}

@@ -13,7 +13,7 @@ from latlab.model.diagnosis.answer import Answer, Budget, Forecast, Interval
 from latlab.model.queues.tail import Tail
 from latlab.reports.diagnosis.demo_html import add_observation, add_topology
 from latlab.reports.diagnosis.flame import add_flame
-from latlab.reports.diagnosis.text import applied_rows, forecast_rows, tail_rows
+from latlab.reports.diagnosis.text import applied_rows, forecast_rows, in_queue, tail_rows
 from latlab.reports.diagnosis.threads_html import add_threads
 from latlab.reports.diagnosis.turns import add_turns
 from latlab.reports.html import Page
@@ -163,12 +163,12 @@ def _slowest(page: Page, tail: Tail) -> None:
         anchor="slowest",
     )
     columns, rows = tail_rows(tail)
-    waits = [row[1].startswith("waiting") for row in rows]
+    hops = [hop for event in tail.events if (hop := event.longest) is not None]  # as the rows
     page.table(
         columns,
         rows,
         "Each row leads to the view of its queue or stage; 'latlab queues tail' shows every hop.",
-        links=["queues" if wait else "stages" for wait in waits],
+        links=["queues" if in_queue(hop) else "stages" for hop in hops],
     )
 
 

@@ -15,7 +15,7 @@ from latlab.reports.requests.text import tail_blocks
 from latlab.stats.quantiles import quantile_name
 from latlab.words import count, duration, limit, plural, share, table
 
-__all__ = ["applied_rows", "comparison", "forecast_rows", "tail_rows", "text"]
+__all__ = ["applied_rows", "comparison", "forecast_rows", "in_queue", "tail_rows", "text"]
 
 _BAR = 24
 _MOST_PARTS = 8
@@ -153,19 +153,24 @@ def tail_rows(tail: Tail) -> tuple[list[str], list[list[str]]]:
         longest = event.longest
         if longest is None:
             continue
-        in_queue = longest.waited_ns >= longest.served_ns
-        where = f"waiting in {longest.queue or '?'}" if in_queue else f"service at {longest.stage}"
+        waits = in_queue(longest)
+        where = f"waiting in {longest.queue or '?'}" if waits else f"service at {longest.stage}"
         spent = max(longest.waited_ns, longest.served_ns)
-        rows.append([duration(event.total_ns), where, duration(spent), _why(longest, in_queue)])
+        rows.append([duration(event.total_ns), where, duration(spent), _why(longest, waits)])
     return ["latency", "mostly in", "for", "why"], rows
 
 
-def _why(hop: TailHop, in_queue: bool) -> str:
+def in_queue(hop: TailHop) -> bool:
+    """Whether an event waited longer in front of a stage than the stage took for it."""
+    return hop.waited_ns >= hop.served_ns
+
+
+def _why(hop: TailHop, waits: bool) -> str:
     reasons = []
-    if in_queue and hop.fill:
+    if waits and hop.fill:
         filling = "" if hop.filling_ns is None else f" (queue non-empty for {duration(hop.filling_ns)})"
         reasons.append(f"{count(hop.fill)} events ahead of it{filling}")
-    elif in_queue and hop.fill == 0:
+    elif waits and hop.fill == 0:
         reasons.append("no event ahead of it in this queue")
     if hop.no_cpu is not None and hop.on_cpu is not None:
         # The kernel's counts are read every 50 ms: they tell of the time around, not of the wait alone.
