@@ -17,7 +17,9 @@ _AROUND_S = 3.0  # for feeds that are generated before, and the diagnosis after
 
 @click.command()
 @click.option("--seconds", type=Seconds(0.2, 3600), default=8.0, help="Duration of the feeds.")
-@feed_and_output("demo", "Plant service time in a stage of the pipeline, or one instance of it.")
+@feed_and_output(
+    "demo", "Plant service time in a stage, or one instance of it: book=30us (a bare number is ns)."
+)
 @click.option(
     "--layout",
     "layout_file",

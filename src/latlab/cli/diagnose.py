@@ -28,7 +28,9 @@ _EPILOG = "`latlab diagnose compare A B` compares two diagnoses, before and afte
 @click.argument("target", nargs=-1, type=click.UNPROCESSED)
 @ALL_USERS
 @click.option("--pid", type=click.IntRange(1), help="Process id of a running program to observe.")
-@feed_and_output("diagnose", "Plant service time in a stage of the pipeline, or one instance of it.")
+@feed_and_output(
+    "diagnose", "Plant service time in a stage, or one instance of it: book=30us (a bare number is ns)."
+)
 @click.option(
     "--seconds",
     type=Seconds(0.2, 3600),

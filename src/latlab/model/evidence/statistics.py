@@ -10,11 +10,11 @@ __all__ = ["GrowthSaid", "RulingSaid"]
 class RulingSaid(Kind):
     """Why a paired experiment is ruled so; `margin` is the smallest effect that matters."""
 
-    WITHIN = "the interval is within the smallest effect that matters, {margin:number} ({margin:share2})"
+    WITHIN = "the interval is within the smallest effect that matters, {margin:share2}"
     EXCLUDES_0 = "the interval excludes 0"
     EXCLUDES_0_ONLY = (
         "the interval excludes 0, but not that the change is smaller than the smallest that matters, "
-        "{margin:number} ({margin:share2})"
+        "{margin:share2}"
     )
     NO_MARGIN = "the interval contains 0 after {pairs} pairs, and no smallest effect was declared to stop at"
     MORE_PAIRS = (
