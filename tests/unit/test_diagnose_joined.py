@@ -196,6 +196,21 @@ def test_a_stage_whose_threads_keep_a_lock_from_one_another_is_told_with_it(
     assert ("50.0 % of the time" in sentence) == told
 
 
+@pytest.mark.parametrize(
+    ("share", "holders", "kind"),
+    [(0.8, ("clerk",), "lock"), (0.3, ("clerk",), Verdict.STAGE), (0.8, ("main",), Verdict.STAGE)],
+)
+def test_a_stage_whose_threads_keep_from_one_another_what_limits_is_limited_by_that_lock(
+    share: float, holders: tuple[str, ...], kind: str
+) -> None:
+    limit = Limit(LimitKind.LOCK, "lock 0x1 in print_page", 0.99, share, "Bottleneck: the lock.", ())
+    clerks = Role("clerk", 4, (1,), 0.24, 0.22, {"futex": 0.53}, 0.5, 0.97)
+    lock = LockUse(limit.name, 1, 9000, 9_000_000_000, 8_000_000, share, ("clerk",), holders)
+    threads = replace(findings(limit), roles=(clerks,), locks=(lock,))
+    told = joined(answer(Verdict.STAGE, stage="clerk"), threads)
+    assert (told.verdict, told.limiting_stage) == (kind, limit.name if kind == "lock" else "clerk")
+
+
 def test_stages_that_queues_can_not_tell_apart_are_not_told_apart_by_threads() -> None:
     told = joined(answer(Verdict.UNKNOWN), findings(), (), frozenset(("loader", "parse")))
     assert (told.limiting_stage, told.verdict) == (None, Verdict.UNKNOWN)
@@ -323,6 +338,26 @@ def test_one_line_of_several_that_is_named_is_judged_by_the_interpreter_lock_too
     told = joined(replace(answer(Verdict.STAGE, stage="manager"), lines=lines), threads)
     assert (told.limiting_stage, told.lines) == ("main", ())
     assert not any("alone do not tell" in one for one in told.evidence)
+
+
+@pytest.mark.parametrize(
+    ("ran", "limits", "waits", "named"),
+    [
+        (0.935, 0.56, 0.43, "main"),  # as it folds what six downloads bring, of which each sleeps
+        (0.6, 0.56, 0.43, "download"),  # has time left
+        (0.935, 0.3, 0.43, "download"),  # isn't what most of the progress does
+        (0.935, 0.56, 0.1, "download"),  # which hardly waits for it
+    ],
+)
+def test_a_stage_that_sleeps_does_not_limit_a_thread_that_has_no_time_left(
+    ran: float, limits: float, waits: float, named: str
+) -> None:
+    main = replace(role("main", ran, 7), limits=limits)
+    sleeps = replace(role("download", 0.01, 7), count=6, limits=1 - limits)
+    sleeps = replace(sleeps, blocked={"timer": 0.95 - waits, "futex": waits})
+    lock = replace(GIL, share=0.44, waiters=("download", "main"), holders=("download", "main"))
+    threads = replace(findings(), roles=(main, sleeps), locks=(lock,))
+    assert joined(answer(Verdict.STAGE, stage="download"), threads).limiting_stage == named
 
 
 @pytest.mark.parametrize(("busy", "named"), [(0.96, "worker"), (0.1, "sem")])

@@ -25,6 +25,9 @@ _LEAD = 2.0  # … and so many times what the second runs
 _WAITS = 0.5  # of its time, a stage that is named for want of the lock
 _SURE = 0.95
 _LITTLE = 0.1  # of what it runs
+# Of one that has no time left, so much of the time and of the progress: a stage that hardly runs, and waits
+# for the lock for a part of its time, is no slower than that one lets it be.
+_NO_TIME_LEFT, _ITS_PROGRESS, _WAITS_TOO = 0.8, 0.5, 0.25
 
 
 def interpreter_lock(threads: ThreadFindings | None) -> LockUse | None:
@@ -33,7 +36,17 @@ def interpreter_lock(threads: ThreadFindings | None) -> LockUse | None:
         return None
     locks = [lock for lock in threads.locks if lock.name == _OF_PYTHON]
     worst = max(locks, key=lambda lock: lock.share, default=None)
-    return worst if worst is not None and worst.share >= _HELD and not takes_no_cpu(threads) else None
+    if worst is None or takes_no_cpu(threads):
+        return None
+    return worst if worst.share >= _HELD or _no_time_left(threads, worst) else None
+
+
+def _no_time_left(threads: ThreadFindings, lock: LockUse) -> bool:
+    """Whether one thread that needs the lock most works nearly all the time, as most progress does."""
+    first = _needs_most(threads, lock)
+    if first is None or first.count > 1 or first.spins or lock.share < _WAITS_TOO:
+        return False
+    return first.running + first.runnable >= _NO_TIME_LEFT and first.limits >= _ITS_PROGRESS
 
 
 def takes_no_cpu(threads: ThreadFindings) -> bool:
@@ -61,7 +74,10 @@ def by_interpreter_lock(answer: Answer, threads: ThreadFindings) -> Answer | Non
     if sum(line.limiting_stage is not None for line in answer.lines) > 1:
         return None
     named = threads.role(answer.limiting_stage)
-    if answer.verdict == Verdict.STAGE and not (named is not None and _waits_for(named, lock)):
+    if named is None and lock.share < _HELD:
+        return None
+    waits = _WAITS_TOO if _no_time_left(threads, lock) else _WAITS
+    if answer.verdict == Verdict.STAGE and not (named is not None and _waits_for(named, lock, waits)):
         return None
     first = _needs_most(threads, lock)
     if first is not None and named is None and _needs_it_alone(threads, lock, first):
@@ -110,8 +126,8 @@ def withheld(answer: Answer, why: str) -> Answer:
     )  # fmt: skip
 
 
-def _waits_for(role: Role, lock: LockUse) -> bool:
-    return role.name in lock.waiters and role.blocked.get("futex", 0.0) >= _WAITS
+def _waits_for(role: Role, lock: LockUse, least: float) -> bool:
+    return role.name in lock.waiters and role.blocked.get("futex", 0.0) >= least
 
 
 def _needs_it_alone(threads: ThreadFindings, lock: LockUse, first: Role) -> bool:

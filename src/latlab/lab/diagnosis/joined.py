@@ -27,6 +27,7 @@ _OPEN = frozenset((DoubtKind.RARELY_AT_WORK, DoubtKind.BACKED_UP, DoubtKind.BUSY
 _NAMED = frozenset(LimitKind) - {LimitKind.UNKNOWN, LimitKind.LOAD}
 _SURE = 0.95
 _ONE = 0.99  # sure enough of one stage, where another one limits for a part of the time
+_MOST = 0.5  # of the progress, that waits for who holds a lock
 _HELD = 0.25  # of its threads' time, they wait for a lock that one of them holds
 _OF_PYTHON = "GIL"
 _ALIKE = 0.8  # of what the busiest stage is busy for
@@ -100,6 +101,8 @@ def joined(
         waits = sum(role.blocked.get(kind, 0.0) for kind in _AT_DISK)
         if waits >= _DISK:
             return _by_threads(answer, threads, said(RunEvidence.AT_DISK, stage=role.name, waits=waits))
+    if role is not None and not several and not distrust and _lock_of_stage(answer, role, threads):
+        return _by_threads(answer, threads, said(RunEvidence.ITS_OWN_LOCK, stage=role.name))
     if several:
         answer = _each_line(answer, threads)
     elif (
@@ -170,6 +173,21 @@ def _tells_none_apart(limit: Limit, contested: frozenset[str]) -> bool:
 def _disk_limits(answer: Answer, threads: ThreadFindings) -> bool:
     """Whether a stage may be slow since the disk is, which is what would have to be faster then."""
     return answer.verdict == Verdict.STAGE and threads.limit.kind is LimitKind.DISK and _names(threads)
+
+
+def _lock_of_stage(answer: Answer, role: Role, threads: ThreadFindings) -> bool:
+    """Whether the threads of the stage that is slow keep a lock from one another, which limits for sure.
+
+    Held for less the same threads are faster; more threads, which a slow stage asks for, would gain nothing.
+    """
+    limit = threads.limit
+    if answer.verdict != Verdict.STAGE or limit.kind is not LimitKind.LOCK or not _names(threads):
+        return False
+    return role.count > 1 and any(
+        lock.name == limit.name != _OF_PYTHON and lock.share >= _MOST and role.name in lock.waiters
+        and role.name in lock.holders
+        for lock in threads.locks
+    )  # fmt: skip
 
 
 def _names(threads: ThreadFindings) -> bool:

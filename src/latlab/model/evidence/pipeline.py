@@ -34,6 +34,7 @@ class RunEvidence(Kind):
     QUEUES_NAME = "its queues alone name {stage}, which waited for other threads {waits:share} of the time"
     QUEUES_ALONE = "its queues alone do not tell: {sentence}"
     AT_DISK = "by its queues {stage} limits, which waits for it {waits:share} of its time"
+    ITS_OWN_LOCK = "by its queues {stage} limits, whose threads keep it from one another"
 
 
 class RunDoubt(Kind):

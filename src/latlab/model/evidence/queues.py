@@ -30,6 +30,9 @@ class QueueEvidence(Kind):
     INPUT_GROWS = (
         "its input {queue} held {fill:number} events on average, and grew by {growth:number} a second"
     )
+    INPUT_SHRINKS = (
+        "its input {queue} held {fill:number} events on average, and fell by {fall:number} a second"
+    )
     OUTPUT = "its output {queue} was empty {empty:share} of the time"
     BACK_PRESSURE = "back-pressure propagates upstream through {queues}"
     OVERFLOWS = (

@@ -84,7 +84,10 @@ def around(view: StageView, queues: tuple[QueueResult, ...]) -> list[str]:
             bounds = {"capacity": queue.capacity, "full": queue.full}
             sentences.append(said(QueueEvidence.INPUT_BOUNDED, **bounds, **fill))
         elif queue.kind == QueueKind.UNBOUNDED:
-            sentences.append(said(QueueEvidence.INPUT_GROWS, growth=queue.growth_hz, **fill))
+            grows = queue.growth_hz > 0
+            kind = QueueEvidence.INPUT_GROWS if grows else QueueEvidence.INPUT_SHRINKS
+            change = {"growth": queue.growth_hz} if grows else {"fall": -queue.growth_hz}
+            sentences.append(said(kind, **change, **fill))
         else:
             sentences.append(said(QueueEvidence.INPUT, **fill))
     for row in view.outputs:
