@@ -86,7 +86,7 @@ class ForecastDoubt(Kind):
     NOT_SEEN = "too much of what its threads did was not seen"
     QUOTA = "a CPU quota stopped the server, which the simulation does not know"
     OWN_THREADS = "each connection has a thread of its own"
-    KEEP = "its threads keep their connections: which of them another one would take isn't known"
+    KEEP = "which requests one more thread would take is not known"
     TOO_FEW_FOR_IT = "{number:count} requests are too few for it"
     NOTHING_LEFT = (
         "in the simulations between {low:share0} and {high:share0} of it are left: too uncertain to tell"
