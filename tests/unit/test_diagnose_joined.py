@@ -338,6 +338,10 @@ def test_one_line_of_several_that_is_named_is_judged_by_the_interpreter_lock_too
     told = joined(replace(answer(Verdict.STAGE, stage="manager"), lines=lines), threads)
     assert (told.limiting_stage, told.lines) == ("main", ())
     assert not any("alone do not tell" in one for one in told.evidence)
+    unsure = replace(
+        answer(Verdict.STAGE, stage="manager"), lines=lines, distrust=("the bottleneck is unknown",)
+    )
+    assert joined(unsure, threads).trustworthy
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def test_two_lines_that_no_queue_connects_have_a_verdict_each() -> None:
     found = analyse(both(line(1, load=1.5), line(3, load=1.5, seed=2, slower=0.8)))
     assert {one.limiting_stage for one in found.lines} == {"stage-1", "b-stage-3"}
     assert not found.doubts
-    assert any("b-stage-3 limits" in text for text in analysis_lines(found))
+    assert any("Bottleneck: b-stage-3" in text for text in analysis_lines(found))
 
 
 def test_a_queue_that_was_not_seen_leads_from_what_was_taken_first_to_what_was_put_after() -> None:
@@ -558,3 +558,21 @@ def test_a_user_who_has_ended_waits_for_no_object_any_more() -> None:
     ended = {name: values[(times["stage"] == 0) | early] for name, values in times.items()}
     found = analyse(replace(seen, stage_times=ended))
     assert (found.limiting_stage, found.verdict) == ("gate", Verdict.POOL)
+
+
+def test_users_who_are_never_quick_enough_for_a_pool_wait_for_it_too() -> None:
+    """Two of ten get the object by turns, and the others nothing: these do not count by their events."""
+    seen = gated(0.9)
+    times = {name: values.copy() for name, values in seen.stage_times.items()}
+    starved = times["stage"] >= 2
+    times["events"][starved] = 0
+    times["blocked_ns"][~starved] = times["t_ns"][~starved] // 4
+    times["busy_ns"][~starved] = times["t_ns"][~starved] * 3 // 4
+    times["blocked_ns"][starved], times["busy_ns"][starved] = times["t_ns"][starved], 0
+    found = analyse(replace(seen, stage_times=times))
+    assert (found.limiting_stage, found.verdict) == ("gate", Verdict.POOL)
+    budget = mean_budget(found)
+    assert budget is not None
+    assert {part.where: round(part.ns / MS) for part in budget.parts if part.kind == "waiting"} == {
+        "gate": 85
+    }

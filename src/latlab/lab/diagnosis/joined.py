@@ -62,7 +62,8 @@ def joined(
     answer = replace(answer, threads=threads)
     limit = threads.limit
     if not distrust and (by_lock := by_interpreter_lock(answer, threads)) is not None:
-        return by_lock
+        # That its queues could not tell is no reason to distrust what its threads tell.
+        return by_lock if by_lock.limiting_stage is None else replace(by_lock, distrust=())
     moves = next((one for one in answer.evidence if kind_of(one) is QueueEvidence.MOVES), None)
     if answer.verdict == Verdict.STAGE and answer.confidence < _ONE and moves is not None:
         answer = withheld(answer, said(RunDoubt.MOVES, stretches=values_of(moves)["stretches"]))

@@ -18,7 +18,7 @@ from latlab.model.queues.observation import Observation
 from latlab.queues.judge.measures.measured import Measured
 from latlab.queues.judge.measures.series import Series, is_pool
 from latlab.queues.judge.measures.stages import StageView
-from latlab.queues.judge.measures.threads import stage_times, told_threads
+from latlab.queues.judge.measures.threads import stage_times, user_times
 from latlab.queues.judge.ranking import LOADED
 
 __all__ = ["PoolAlone", "PoolWait", "pool_by_itself", "pool_that_limits", "pool_waits"]
@@ -77,6 +77,15 @@ def _by_own_times(wait: PoolWait, measured: Measured, i: int) -> PoolWait:
     return replace(wait, waiting=waiting, wait_ns=waiting * seconds / taken * 1e9 if taken else None)
 
 
+def _by_all_users(wait: PoolWait, blocked: NDArray[np.float64], measured: Measured, i: int) -> PoolWait:
+    """The same with those that hardly ever get an object: nothing else is there that they could wait for."""
+    seconds, taken = float(blocked.sum()), int(measured.taken[i].sum())
+    waiting = seconds / max(float(measured.time.sum()), 1e-12)
+    if waiting <= (wait.waiting or 0.0):
+        return wait
+    return replace(wait, waiting=waiting, wait_ns=seconds / taken * 1e9 if taken else None)
+
+
 @dataclass(frozen=True)
 class PoolAlone:
     """A pool beside which there is no queue.
@@ -103,27 +112,23 @@ def pool_by_itself(observation: Observation, series: Series, window: tuple[int, 
     all objects are out, there are too few of these, or they are held for too long.
     """
     edges = np.linspace(*window, _BLOCKS + 1).astype(np.int64)
-    waited, busy, idle = (
-        stage_times(observation, edges, name) for name in ("blocked_ns", "busy_ns", "idle_ns")
-    )
-    nothing = np.zeros(_BLOCKS)
-    number = told_threads(observation)
+    known = stage_times(observation, edges, "blocked_ns")
     limits = PoolAlone("", 0.0, "", {}, ())
     most, waits_ns, users = 0.0, {}, {}
     lasted = max(1e-9, (window[1] - window[0]) / 1e9)
     for row, queue in enumerate(series.queues):
         taken = int(series.out[row, -1] - series.out[row, 0])
-        if not is_pool(queue) or taken < _FEWEST or queue.drain not in waited:
+        if not is_pool(queue) or taken < _FEWEST or queue.drain not in known:
             continue
         seconds = max(series.seconds, 1e-12)
         empty = float(series.weights[series.low[row] == 0].sum() / seconds)
-        each, works = waited[queue.drain], float(busy.get(queue.drain, nothing).sum())
-        lives = each + busy.get(queue.drain, nothing) + idle.get(queue.drain, nothing)
-        waits, threads = float(each.sum() / max(lives.sum(), 1e-12)), number.get(queue.drain, 1)
-        waits_ns[queue.number] = float(each.sum()) * threads / taken * 1e9
+        each, busy, idle = user_times(observation, queue.drain, edges)
+        lives, works = each + busy + idle, float(busy.sum())
+        waits, lived = float(each.sum() / max(lives.sum(), 1e-12)), max(float(lives.sum()), 1e-12)
+        waits_ns[queue.number] = float(each.sum()) / taken * 1e9
         users[queue.drain] = StageResult(
             queue.drain, (queue.name,), (), ready=0.0, starved=0.0, blocked=min(1.0, waits),
-            utilisation=works / lasted, service_ns=works * threads / taken * 1e9, rate_hz=taken / lasted,
+            utilisation=works / lived, service_ns=works / taken * 1e9, rate_hz=taken / lasted,
             cpu=None, run_queue=None, involuntary_hz=None,
         )  # fmt: skip
         if empty >= LOADED and waits >= _WAITERS and waits > most:
@@ -161,7 +166,7 @@ def _holds(
 
 
 def pool_that_limits(
-    measured: Measured, series: Series, stage: str | None, verdict: Verdict
+    observation: Observation, measured: Measured, series: Series, stage: str | None, verdict: Verdict
 ) -> tuple[tuple[str, str, float] | None, dict[int, float]]:
     """The pool that limits, the sentence that says so and how sure it is; and what is waited for each pool.
 
@@ -176,6 +181,10 @@ def pool_that_limits(
             queue = series.queues[wait.row]
             if wait.own and wait.waiting is None:
                 wait = _by_own_times(wait, measured, i)
+                if not view.outputs and view.label in measured.own:
+                    wait = _by_all_users(
+                        wait, user_times(observation, view.label, measured.edges)[0], measured, i
+                    )
             if wait.wait_ns is not None:
                 waits[queue.number] = wait.wait_ns
             short = wait.empty >= LOADED and has_work >= LOADED

@@ -19,6 +19,7 @@ __all__ = [
     "thread_shares",
     "told_of",
     "told_threads",
+    "user_times",
 ]
 
 
@@ -106,6 +107,28 @@ def stage_times(
             threads, total = threads + count, total + count * each
         result[label] = total / threads
     return result
+
+
+def user_times(
+    observation: Observation, label: str, edges: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Seconds in each block that all who are called so were blocked, busy and idle, added up.
+
+    Who hardly gets anything counts as well: where others are always quicker, it waits all the time.
+    """
+    times = observation.stage_times
+    found = np.zeros((3, len(edges) - 1))
+    for stage in observation.stages:
+        rows = np.flatnonzero(times["stage"] == stage.number) if stage.label == label and times else ()
+        if len(rows) < 3 or stage.type == HOLDS_LOOP:
+            continue
+        for at, column in enumerate(("blocked_ns", "busy_ns", "idle_ns")):
+            if column not in times:
+                continue
+            found[at] += (
+                np.diff(np.interp(edges, times["t_ns"][rows], times[column][rows].astype(float))) / 1e9
+            )
+    return found[0], found[1], found[2]
 
 
 def told_threads(observation: Observation) -> dict[str, int]:
