@@ -18,6 +18,7 @@ from latlab.reports.diagnosis.threads_html import add_threads
 from latlab.reports.diagnosis.turns import add_turns
 from latlab.reports.html import Page
 from latlab.reports.queues.doubts import doubt_in_words
+from latlab.reports.queues.text import beyond_limit
 from latlab.reports.requests.html import add_requests
 from latlab.reports.sections import figures
 from latlab.stats.quantiles import quantile_name
@@ -158,8 +159,7 @@ def _budget(
 def _slowest(page: Page, tail: Tail) -> None:
     page.section(
         "The slowest events",
-        f"{tail.beyond:,} of {tail.traced:,} traced events took longer than {duration(tail.limit_ns)} "
-        f"({quantile_name(tail.share)}); the slowest of them, with where most of the time went.",
+        f"{beyond_limit(tail)}; the slowest of them, with where most of the time went.",
         anchor="slowest",
     )
     columns, rows = tail_rows(tail)

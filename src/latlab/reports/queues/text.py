@@ -11,7 +11,15 @@ from latlab.reports.queues.doubts import doubt_in_words
 from latlab.stats.quantiles import quantile_name
 from latlab.words import count, duration, number, share
 
-__all__ = ["analysis_lines", "answer", "compare_lines", "forecast_lines", "table", "tail_lines"]
+__all__ = [
+    "analysis_lines",
+    "answer",
+    "beyond_limit",
+    "compare_lines",
+    "forecast_lines",
+    "table",
+    "tail_lines",
+]
 
 _SENTENCES = {
     Verdict.STAGE: "Bottleneck: {stage}",
@@ -132,12 +140,15 @@ def forecast_lines(found: ModelForecast, before: ModelForecast | None = None) ->
     return [*lines, "", *table(heads, rows)]
 
 
+def beyond_limit(found: Tail) -> str:
+    """How many events are in the tail, and where it begins."""
+    limit = f"{duration(found.limit_ns)} ({quantile_name(found.share)})"
+    return f"{count(found.beyond)} of {count(found.traced)} traced events took longer than {limit}"
+
+
 def tail_lines(found: Tail) -> list[str]:
     """The slowest traced events, one paragraph each."""
-    lines = [
-        f"{found.beyond} of {found.traced} traced events took longer than {duration(found.limit_ns)} "
-        f"({quantile_name(found.share)}); the slowest {len(found.events)}:"
-    ]
+    lines = [f"{beyond_limit(found)}; the slowest {len(found.events)}:"]
     if found.scheduler:
         lines.append(f"what the scheduler did isn't known: {found.scheduler}")
     where: dict[str, int] = {}
