@@ -193,3 +193,13 @@ def test_a_wording_of_evidence_names_its_way_of_writing_instead_of_a_unit() -> N
     wordings = [kind.value for kinds in Kind.__subclasses__() for kind in kinds]
     assert len(wordings) > 500
     assert [one for one in wordings if re.search(r"\{[^}]*\} ?(ns|µs|us|ms|s|Hz|KiB|MiB|%)(?!\w)", one)] == []
+
+
+def test_json_is_written_by_the_one_strict_writer() -> None:
+    root = Path(text.__file__).parent
+    found = [
+        str(file.relative_to(root))
+        for file in sorted(root.rglob("*.py"))
+        if "_inject" not in file.parts and re.search(r"\bjson\.dumps?\(", file.read_text(encoding="utf-8"))
+    ]
+    assert found == ["formats/documents.py"]
