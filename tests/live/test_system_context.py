@@ -23,7 +23,7 @@ def test_conditions_hold_inside_and_the_former_ones_come_back() -> None:
     with measuring(cpus=[cpu], scheduling="batch", timer_slack_ns=1000) as conditions:
         assert os.sched_getaffinity(0) == {cpu}
         assert (slack(), os.sched_getscheduler(0)) == ("1000", os.SCHED_BATCH)
-    assert conditions.applied == {"cpus": str(cpu), "timer slack": "1000 ns", "scheduling": "batch"}
+    assert conditions.applied == {"cpus": str(cpu), "timer slack": "1 µs", "scheduling": "batch"}
     assert conditions.failed == {}
     assert (slack(), os.sched_getscheduler(0)) == before
     assert os.sched_getaffinity(0) == allowed

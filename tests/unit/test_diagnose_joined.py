@@ -344,6 +344,17 @@ def test_one_line_of_several_that_is_named_is_judged_by_the_interpreter_lock_too
     assert joined(unsure, threads).trustworthy
 
 
+@pytest.mark.parametrize(("feeder", "named"), [("first", "loader"), ("loader", None)])
+def test_threads_tell_who_limits_of_two_that_queues_can_not_tell_apart_if_each_has_its_own(
+    feeder: str, named: str | None
+) -> None:
+    """As of coroutines: the loop's thread bears the name of one of them, and says nothing of either."""
+    doubt = Doubt(DoubtKind.NEVER_BEHIND, "second", "first", 0.01)
+    seen = replace(answer(Verdict.UNKNOWN), doubts=(doubt,))
+    threads = replace(findings(), roles=(role(feeder, 0.1, 7), role("second", 0.1, 7)))
+    assert joined(seen, threads).limiting_stage == named
+
+
 @pytest.mark.parametrize(
     ("ran", "limits", "waits", "named"),
     [

@@ -483,6 +483,57 @@ def test_nothing_is_said_to_limit_where_the_event_loop_always_runs(share: float,
     assert (DoubtKind.BUSY_LOOP in {doubt.kind for doubt in found.doubts}) == withheld
 
 
+def paced(wait_ms: float, cpu: float = 0.08, tells: bool = False) -> Observation:
+    """A task that is at work nearly always, for 2 ms an event; its events wait so long for it."""
+    puts = np.arange(20.0, 1500.0, 2.0)
+    ends = {"producer_tid": 7, "consumer_tid": 7, "implementation": "asyncio.Queue"}
+    seen = recorded({"q": ("first", "second", 4)}, {"q": puts}, {"q": puts + wait_ms}, 1500.0, **ends)
+    at = seen.sweeps["t_ns"].astype(np.int64)
+    labels = ("second", "first") if tells else ("second",)
+    counts, still = np.arange(len(at)), np.zeros(len(at), np.int64)
+    busy = {"busy_ns": ((at - at[0]) * 0.97).astype(np.int64), "blocked_ns": still}
+    rows = [
+        {
+            "t_ns": at,
+            "stage": np.full(len(at), number, np.uint32),
+            "events": counts,
+            "transitions": counts,
+            **busy,
+        }
+        for number in range(len(labels))
+    ]
+    times = {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
+    ends_ns = np.array([at[0], at[-1]])
+    none = np.zeros(2, np.int64)
+    threads = {
+        "t_ns": ends_ns,
+        "tid": np.array([7, 7]),
+        "wait_ns": none,
+        "voluntary": none,
+        "involuntary": none,
+    }
+    threads["cpu_ns"] = np.array([0, int(cpu * (at[-1] - at[0]))], np.int64)
+    stages = tuple(Stage(number, "", name) for number, name in enumerate(labels))
+    return replace(seen, stages=stages, stage_times=times, threads=threads)
+
+
+@pytest.mark.parametrize(
+    ("seen", "doubted"),
+    [
+        (paced(0.01), True),  # nothing ever waits: its source may be as slow
+        (paced(7.0), False),  # its queue is nearly full
+        (paced(0.01, cpu=0.9), False),  # it computes, and may hold its source up by that
+        (paced(0.01, tells=True), False),  # its source tells of itself, which is judged elsewhere
+    ],
+)
+def test_a_stage_that_sleeps_and_never_falls_behind_is_not_named(seen: Observation, doubted: bool) -> None:
+    found = analyse(seen)
+    assert (DoubtKind.NEVER_BEHIND in {doubt.kind for doubt in found.doubts}) == doubted
+    if doubted:
+        assert found.limiting_stage is None
+        assert "second never falls behind first, which feeds it" in doubt_in_words(found.doubts[0])
+
+
 def test_a_task_that_waits_for_an_executor_leaves_the_name_to_the_executors_stage() -> None:
     (queue, *_) = queue_results(expand(line(2)))
     unseen = Doubt(DoubtKind.UNSEEN_QUEUE, "work", "loop")

@@ -23,7 +23,15 @@ from latlab.model.threads import Limit, LimitKind, Role, ThreadFindings
 __all__ = ["contested", "joined"]
 
 # What counts cannot tell, and threads can. Counts that contradict each other stay a contradiction.
-_OPEN = frozenset((DoubtKind.RARELY_AT_WORK, DoubtKind.BACKED_UP, DoubtKind.BUSY_LOOP, DoubtKind.SHARED_LOOP))
+_OPEN = frozenset(
+    (
+        DoubtKind.RARELY_AT_WORK,
+        DoubtKind.BACKED_UP,
+        DoubtKind.BUSY_LOOP,
+        DoubtKind.SHARED_LOOP,
+    )
+)
+_BETWEEN = frozenset((DoubtKind.NEVER_BEHIND,))
 _NAMED = frozenset(LimitKind) - {LimitKind.UNKNOWN, LimitKind.LOAD}
 _SURE = 0.95
 _ONE = 0.99  # sure enough of one stage, where another one limits for a part of the time
@@ -121,6 +129,8 @@ def joined(
     mostly = overfull < _HICCUP and limit.share >= _MOSTLY and not answer.losses
     if limit.kind is LimitKind.LOCK or mostly:
         known = _OPEN | {DoubtKind.CAME_LATE}
+    if all(threads.role(one.where) and threads.role(one.other) for one in doubts if one.kind in _BETWEEN):
+        known |= _BETWEEN  # each has threads of its own: whoever waits for the other is seen
     if (limit.kind is LimitKind.DISK or mostly) and not answer.losses:
         verdicts -= {Verdict.BURST}  # a queue that overflows at times, behind what waits for the disk
     if not verdicts <= {Verdict.UNKNOWN, Verdict.NONE} or any(doubt.kind not in known for doubt in doubts):

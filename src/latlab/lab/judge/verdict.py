@@ -339,6 +339,8 @@ def _sentence(
         first = analysis.doubts[0]
         if first.kind is DoubtKind.SOURCE_AS_SLOW and len(analysis.doubts) == 1:
             return said(RunFinding.ALIKE, one=first.where, other=first.other, busiest="", tail="")
+        if first.kind is DoubtKind.NEVER_BEHIND and len(analysis.doubts) == 1:
+            return said(RunFinding.MAY_BE_AS_SLOW, one=first.where, other=first.other)
         if first.kind is DoubtKind.GOES_ROUND and len(analysis.doubts) == 1:
             return said(RunFinding.GOES_ROUND, events=first.limit)
         return said(RunFinding.CONTRADICTS)

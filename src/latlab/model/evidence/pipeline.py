@@ -111,6 +111,9 @@ class RunFinding(Kind):
     """What limits; `tail` is END_TO_END, or empty."""
 
     CONTRADICTS = "What was observed contradicts itself: no verdict."
+    MAY_BE_AS_SLOW = (
+        "Cannot name one bottleneck: {other}, which feeds {one} and never gets ahead of it, may be as slow."
+    )
     GOES_ROUND = "No stage limits by itself: {events:number} events go round, and no more are ever under way."
     STOPPED = "{stage} has stopped: {why}."
     POOL = "Bottleneck: {pool}, a pool: {why}."

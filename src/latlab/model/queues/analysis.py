@@ -54,6 +54,7 @@ class DoubtKind(StrEnum):
     )
     CAME_LATE = "came late"  # `where` overflows, and `other` at its end had no CPU for `value` of the time
     SOURCE_AS_SLOW = "source as slow"  # `other` feeds `where`, and waits for room for `value` of the time
+    NEVER_BEHIND = "never behind"  # `where` holds `value` events of `other` on average, which tells nothing
     GOES_ROUND = "goes round"  # no event comes from outside, and `where` has `value` of the `limit` under way
     SHARED_LOOP = "shared loop"  # `where` and `other` hold one event loop for `value` of the time
 

@@ -29,6 +29,8 @@ _ALWAYS = 0.95  # of the time, who is behind a stage that limits does not have a
 _OFTEN_FULL = 0.05  # of the time: then who fills a queue had more to give, at least at times
 _NEARLY_ALL = 0.95  # of the time
 _AS_SLOW = 0.02  # faster than the stage that it feeds, a source may be at most to be as slow
+_ASLEEP = 0.5  # CPUs at most, of a stage whose events take their time in sleeps and other waits
+_HANDED_OVER = 0.5  # events on average at most, in a queue in which nothing waits for long
 _BUSY_LOOP = 0.8  # of the time, an event loop runs or has no CPU: then somebody in it computes
 
 
@@ -56,6 +58,7 @@ def doubts_about(
         found += rarely and (_goes_round(measured, series) or rarely)
         found += _never_starved(named, measured, series)
         found += _source_as_slow(named, observation, measured, series)
+        found += _never_behind(named, observation, measured, series)
     if verdict is Verdict.BURST:
         found += _came_late(observation, series, queues)
     if verdict is Verdict.NONE:
@@ -144,6 +147,37 @@ def _source_as_slow(named: str, observation: Observation, measured: Measured, se
     if 1.0 - shares[most] <= min(busy, 1.0) * (1.0 - max(float(measured.error[first]), _AS_SLOW)):
         return []
     return [Doubt(DoubtKind.SOURCE_AS_SLOW, measured.views[first].label, most, shares[most], busy)]
+
+
+def _never_behind(named: str, observation: Observation, measured: Measured, series: Series) -> list[Doubt]:
+    """A stage that hardly runs, and whose events never wait: who feeds it may be as slow.
+
+    A source that gives more than the stage takes fills its queue. One that computes holds up a source that
+    shares its loop, or the interpreter's lock: of that an empty queue tells nothing.
+    """
+    rows = [i for i, view in enumerate(measured.views) if named in (view.label, view.type)]
+    if len(rows) != 1 or measured.work is measured.demand:
+        return []
+    (first,) = rows
+    view, known = measured.views[first], {one.label for one in measured.views}
+    if float(measured.demand[first].sum()) >= _ASLEEP * float(measured.time.sum()) or not view.inputs:
+        return []
+    queues = [series.queues[row] for row in view.inputs]
+    if any(known.intersection(queue.sources) or is_pool(queue) for queue in queues):
+        return []
+    silent = {queue.source for queue in queues} - stage_times(observation, measured.edges).keys()
+    held = max(float(series.low[row] @ series.weights) for row in view.inputs) / max(series.seconds, 1e-12)
+    full = max(
+        (
+            float(series.weights[series.low[row] >= series.queues[row].capacity].sum())
+            for row in view.inputs
+            if is_limited(series.queues[row])
+        ),
+        default=0.0,
+    ) / max(series.seconds, 1e-12)
+    if not silent or held > _HANDED_OVER or full > _OFTEN_FULL:
+        return []
+    return [Doubt(DoubtKind.NEVER_BEHIND, view.label, min(silent), held, full)]
 
 
 def _above_whole(measured: Measured) -> list[Doubt]:

@@ -77,6 +77,11 @@ def doubt_in_words(doubt: Doubt) -> str:
                 f"{where} and {other}, which feeds it, are about equally slow: {other} waits for room "
                 f"{waits}, so a faster {where} alone gains little"
             )
+        case DoubtKind.NEVER_BEHIND:
+            return (
+                f"{where} never falls behind {other}, which feeds it: {number(doubt.value)} events wait for "
+                f"{where} on average, and {other} tells nothing of its own time, so {other} may be as slow"
+            )
         case DoubtKind.GOES_ROUND:
             return (
                 f"no event comes from outside, {number(doubt.limit)} go round, and no stage is busy for most "
