@@ -486,7 +486,7 @@ def test_nothing_is_said_to_limit_where_the_event_loop_always_runs(share: float,
 def paced(wait_ms: float, cpu: float = 0.08, tells: bool = False) -> Observation:
     """A task that is at work nearly always, for 2 ms an event; its events wait so long for it."""
     puts = np.arange(20.0, 1500.0, 2.0)
-    ends = {"producer_tid": 7, "consumer_tid": 7, "implementation": "asyncio.Queue"}
+    ends: dict[str, Any] = {"producer_tid": 7, "consumer_tid": 7, "implementation": "asyncio.Queue"}
     seen = recorded({"q": ("first", "second", 4)}, {"q": puts}, {"q": puts + wait_ms}, 1500.0, **ends)
     at = seen.sweeps["t_ns"].astype(np.int64)
     labels = ("second", "first") if tells else ("second",)

@@ -591,6 +591,35 @@ def test_a_worker_that_idles_has_not_taken_a_request_up_and_one_that_waits_for_a
     }
 
 
+@pytest.mark.parametrize(
+    ("stack", "part"),
+    [
+        (("pthread_cond_wait", "take", "serve(int)"), ("runnable", "neighbour had the CPU")),
+        (("__lll_lock_wait", "pthread_mutex_lock", "take"), ("lock", "futex 0x40 in take, held by server")),
+        # Of who was told, and waits for the mutex again.
+        (("__lll_lock_wait", "__pthread_mutex_cond_lock", "pthread_cond_wait", "take"),
+         ("lock", "futex 0x40 in take, held by server")),
+    ],
+)  # fmt: skip
+def test_a_reader_that_waits_to_be_told_waits_for_who_tells_it_and_for_no_lock(
+    stack: tuple[str, ...], part: tuple[str, str]
+) -> None:
+    """As where one thread looks for what has arrived, and others read it: that one had no CPU."""
+    rows = [(1, State.BLOCKED, Wait.FUTEX, Source.THREAD, -1, 50, 190, 0, 0x40, 0),
+            interval(1, State.RUNNING, 190, 220, cpu=0),
+            interval(0, State.RUNNABLE, 90, 190, cpu=1)]  # fmt: skip
+    library = ("__lll", "pthread", "__pthread")
+    frames = tuple(
+        Frame(one, module="/lib/libc.so.6" if one.startswith(library) else "/srv/desk") for one in stack
+    )
+    seen = replace(
+        schedule(rows, [(1, 90, 190, 78)]), samples=np.array([(50, 1, 0, 0)], layouts.SAMPLE),
+        stacks=(tuple(range(len(frames))),), frames=frames,
+    )  # fmt: skip
+    asked = np.array([request(100, 190, 220, reader=WORKER)], REQUEST)
+    assert Account(seen, asked, ("GET",)).of(0) == {part: 90, ("running", "worker"): 30}
+
+
 def test_a_template_of_the_library_that_is_inlined_is_told_as_the_function_that_it_is_in() -> None:
     waits = [(0, State.BLOCKED, Wait.FUTEX, Source.THREAD, -1, 100, 200, -1, 0x40, 0)]
     header = "/usr/include/c++/12/condition_variable"

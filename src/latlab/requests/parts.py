@@ -457,8 +457,11 @@ class Account:
             from_ns = max(int(row["begin"]), begin)
             yield row, from_ns, min(int(row["end"]), end) - from_ns
 
-    def _waiting(self, spent: Spent, reader: int, arrived: int, read: int) -> None:
-        """In the receive queue: what the thread did that would read it."""
+    def _waiting(self, spent: Spent, reader: int, arrived: int, read: int, deep: int = _DEEPEST) -> None:
+        """In the receive queue: what the thread did that would read it.
+
+        Of one that had nothing to do, and was told by another thread to read, what that one did.
+        """
         known = 0
         made = self._schedule.threads[reader] if reader >= 0 else None
         if made is not None and made.parent >= 0 and made.began_ns > arrived:
@@ -468,6 +471,8 @@ class Account:
             known += ns
             if row["state"] == State.RUNNING:
                 self._busy(spent, reader, since, since + ns)
+            elif deep and self._is_to_be_told(row, since, ns):
+                self._waiting(spent, int(row["waker"]), since, since + ns, deep - 1)
             elif (
                 row["state"] == State.BLOCKED
                 and int(row["wait"]) in _IDLE_READING
@@ -477,6 +482,18 @@ class Account:
             else:
                 self._account(spent, row, since, ns)
         self._add(spent, "unexplained", "", read - arrived - known)
+
+    def _is_to_be_told(self, row: Any, begin: int, ns: int) -> bool:
+        """Whether a thread that works for no request waits until another one has something for it."""
+        if row["state"] != State.BLOCKED or not (self._places.awaits_news(row) and self._of_its_own(row)):
+            return False
+        tid = self._schedule.threads[int(row["thread"])].tid
+        idle = sum(
+            until - since
+            for owner, since, until in self._owners.cut(tid, begin, begin + ns)
+            if owner == NOBODY
+        )
+        return 2 * idle > ns
 
     def _made(self, spent: Spent, maker: int, name: str, begin: int, end: int) -> None:
         """Until the reading thread was there: what kept the one that made it from that, else its making."""

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from latlab.model.schedule import Schedule, State, Wait
-from latlab.schedule.code.names import caller_of, is_own, makes_durable, of_library, plain, telling
+from latlab.model.schedule import Frame, Schedule, State, Wait
+from latlab.schedule.code.names import (
+    awaits_news,
+    caller_of,
+    is_own,
+    makes_durable,
+    of_library,
+    plain,
+    telling,
+)
 from latlab.system.kernel.python_graft import COLLECTS
 
 __all__ = ["COLLECTION", "INTERPRETER", "Places"]
@@ -38,7 +46,9 @@ class Places:
         self._running = _running(schedule)
         self._names: dict[int, str] = {}
         self._shared = self._called_by_several()
-        self._interpreters = self._interpreters_of()
+        stacks = [[schedule.frames[one] for one in stack] for stack in schedule.stacks]
+        self._interpreters = self._words_of([any(_is_taking(one) for one in stack) for stack in stacks])
+        self._conditions = self._words_of([awaits_news(stack) for stack in stacks]) - self._interpreters
         self._usual = self._usual_of(np.array(sorted(servers), np.int64))
 
     def samples(self, thread: int, begin: int, end: int) -> list[str]:
@@ -80,22 +90,25 @@ class Places:
         """Whether a thread waits for the interpreter's lock in a futex, by a sampled stack of such a wait."""
         return int(row["object"]) in self._interpreters
 
+    def awaits_news(self, row: Any) -> bool:
+        """Whether a thread waits in a futex for something that another one has for it, and for no lock."""
+        return int(row["wait"]) == Wait.FUTEX and int(row["object"]) in self._conditions
+
     def lock(self, row: Any) -> str:
         """Which lock a thread waits for in a futex: the interpreter's, or its address."""
         return INTERPRETER if self.interpreters(row) else f"futex {int(row['object']):#x}"
 
-    def _interpreters_of(self) -> frozenset[int]:
+    def _words_of(self, stacks: Sequence[bool]) -> frozenset[int]:
+        """The futex words for which most of the sampled waits have a stack of which this is true."""
         rows = self._schedule.intervals
         waits = rows[(rows["sample"] >= 0) & (rows["state"] == State.BLOCKED) & (rows["wait"] == Wait.FUTEX)]
-        frames, stacks = self._schedule.frames, self._schedule.stacks
-        takes = [any(frames[one].function.startswith(_TAKES) for one in stack) for stack in stacks]
         of = self._schedule.samples["stack"][waits["sample"]]
-        sampled, taken = Counter[int](), Counter[int]()
+        sampled, true = Counter[int](), Counter[int]()
         for address, stack in zip(waits["object"].tolist(), of.tolist(), strict=True):
             sampled[address] += 1
-            taken[address] += takes[stack]
+            true[address] += stacks[stack]
         # A stack may be of the next wait already.
-        return frozenset(address for address, number in taken.items() if number > sampled[address] / 2)
+        return frozenset(address for address, number in true.items() if number > sampled[address] / 2)
 
     def function(self, stack: int) -> str:
         """The innermost function of the program's own, or what it was called in; of a shared one by whom."""
@@ -144,6 +157,10 @@ class Places:
             if number >= _MOSTLY * sum(counted.values()):
                 usual[key] = name
         return usual
+
+
+def _is_taking(frame: Frame) -> bool:
+    return frame.function.startswith(_TAKES)
 
 
 def _like(row: Any) -> tuple[int, int]:

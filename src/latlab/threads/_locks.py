@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from latlab.model.schedule import Frame, Schedule, Source, State, Wait
-from latlab.schedule.code.names import is_own, plain
+from latlab.schedule.code.names import CONDITION, is_own, plain
 from latlab.threads._tracks import LOCKABLE, MONITORS, Track, address_of, file_of, set_of
 
 __all__ = ["Word", "join_monitors", "words_of"]
@@ -26,10 +26,6 @@ _MUTEX = re.compile(
 )
 _POSIX_SEMAPHORE = re.compile(r"sem_(?:timed|clock)?wait")
 _SEMAPHORE = re.compile(rf"{_POSIX_SEMAPHORE.pattern}|semaphore|sem(?:timed)?op", re.I)
-_CONDITION = re.compile(
-    r"cond_(?:timed|clock)?wait|condition_variable|Condvar|notifyListWait|ObjectMonitor::wait|"
-    r"std::thread::(?:thread::Thread>?::)?park|SimpleQueue_get|barrier|pthread_join|clockjoin|thread_join|latch|future|gomp_(?:team_)?barrier|futex_wait_queue"
-)
 _WOKEN = re.compile(r"pthread_cond_(?:timed|clock)?wait|Condvar::wait")
 _CALLERS = 4  # frames from a mutex's innermost function to the one that takes it
 # Of a Java virtual machine: who enters parks on a word of its own, and who leaves wakes the next by that.
@@ -256,8 +252,8 @@ def _count_stack(schedule: Schedule, sample: int, word: Word) -> None:
             # The interpreter's own frames may have been left out.
             word.python |= any(one.file.endswith(".py") for one in frames[at + 1 : at + 2])
             break
-        if _CONDITION.search(name):
-            above = next((one for one in frames[at + 1 :] if not _CONDITION.search(one.function)), None)
+        if CONDITION.search(name):
+            above = next((one for one in frames[at + 1 :] if not CONDITION.search(one.function)), None)
             if above is not None and _of_interpreter(above):
                 word.beneath_python += (
                     1  # without symbols nothing tells whether that is the interpreter's lock

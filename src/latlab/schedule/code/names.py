@@ -15,6 +15,7 @@ from latlab.model.schedule import Frame
 from latlab.system.kernel.python_graft import goes_through_python
 
 __all__ = [
+    "CONDITION",
     "called",
     "caller_of",
     "entered",
@@ -26,6 +27,15 @@ __all__ = [
     "plain",
     "telling",
 ]
+
+#: Functions in which a thread waits until another one has something for it, or has done something.
+CONDITION = re.compile(
+    r"cond_(?:timed|clock)?wait|condition_variable|Condvar|notifyListWait|ObjectMonitor::wait|"
+    r"std::thread::(?:thread::Thread>?::)?park|SimpleQueue_get|barrier|pthread_join|clockjoin|thread_join|latch|future|gomp_(?:team_)?barrier|futex_wait_queue"
+)
+_OF_PYTHON = "Condition.wait"  # as its frames are told
+# Who was woken, and takes the mutex again.
+_TAKES_AGAIN = re.compile(r"mutex_(?:cond_)?(?:lock|timedlock|clocklock)|lll_lock_wait")
 
 #: What stands outside of a thread's own first function.
 _STARTERS = re.compile(
@@ -98,6 +108,13 @@ def is_own(frame: Frame) -> bool:
 def of_library(file: str) -> bool:
     """Whether a source file belongs to a compiler's library, whose lines lie inlined in others' functions."""
     return bool(_SOURCES.search(file))
+
+
+def awaits_news(stack: Sequence[Frame]) -> bool:
+    """Whether a thread waits at a condition variable or the like, and for no mutex: nobody holds that."""
+    functions = [frame.function for frame in stack]
+    waits = any(CONDITION.search(one) or one.startswith(_OF_PYTHON) for one in functions)
+    return waits and not any(_TAKES_AGAIN.search(one) for one in functions)
 
 
 def makes_durable(stack: Sequence[Frame]) -> bool:
