@@ -55,7 +55,7 @@ def test_what_asyncio_runs_in_a_thread_is_called_after_its_function(names: Modul
     assert names.function_name(functools.partial(run, functools.partial(render, 1))) == "render"
 
 
-def render() -> None:
+def render(*_: object) -> None:
     return None
 
 

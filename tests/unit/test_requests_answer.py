@@ -127,9 +127,10 @@ def test_who_is_late_by_what_observes_decides_nothing() -> None:
 
 def test_one_median_request_of_few_that_is_longer_by_chance_shows_not_the_same() -> None:
     slow: list[Spent] = [{("runnable", NEIGHBOUR): 900.0, ("running", "server"): 40.0}] * 8
-    few = [*USUAL[:4], {("runnable", NEIGHBOUR): 200.0, ("running", "server"): 40.0}]
+    late: Spent = {("runnable", NEIGHBOUR): 200.0, ("running", "server"): 40.0}
+    few = [*USUAL[:4], late]
     assert kind_of(tail_answer(slow, few).withheld) is NoTail.TOO_FEW
-    many = [*USUAL[:34], *few[-1:] * 6]
+    many = [*USUAL[:34], *[late] * 6]
     assert kind_of(tail_answer(slow, many).withheld) is NoTail.USUAL
 
 

@@ -157,8 +157,9 @@ def function_name(function: Any) -> Any:
     inner = getattr(function, "func", function)
     # How concurrent.futures sends a part of what map is given, and asyncio what runs in a thread.
     carries = getattr(inner, "__qualname__", "") in ("_process_chunk", "Context.run")
-    if carries and getattr(function, "args", ()):
-        return function_name(function.args[0])
+    arguments = getattr(function, "args", None)
+    if carries and arguments:
+        return function_name(arguments[0])
     function = inner
     name = getattr(function, "__qualname__", None) or type(function).__name__
     return name.rpartition("<locals>.")[2]
