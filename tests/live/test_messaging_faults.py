@@ -141,7 +141,7 @@ def test_a_receiver_slower_than_its_sender_loses_nothing_over_a_lossless_transpo
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["--transport", "udp", "--size", "70000"], 2, "65507"),
+        (["--transport", "udp", "--size", "70000"], 2, "65,507"),
         (["--transport", "tcp", "--messages", "0"], 2, "at least 1 message"),
         (["--transport", "nothing"], 2, "latlab messaging transports"),
         (["--transport", "tcp", "--size", "x"], 2, "isn't a size"),
