@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -224,6 +225,18 @@ def test_of_a_role_of_which_one_thread_limits_that_one_is_asked() -> None:
     assert [(one.name, one.threads) for one in scenarios_of(schedule(), late)] == [("worker: late", (1,))]
 
 
+@pytest.mark.parametrize(
+    ("running", "why"), [(0.9, "worker, which limits, is not simulated"), (0.0, "nothing")]
+)
+def test_a_role_without_threads_of_its_own_that_works_is_not_said_to_take_no_time(
+    running: float, why: str
+) -> None:
+    """As Go's: goroutines share the threads."""
+    found = findings(running=running, threads=())
+    only = replace(found, roles=found.roles[:1])
+    assert by_schedule(schedule(), only, lambda line: None)[1].startswith(why)
+
+
 def test_where_what_limits_cannot_be_asked_an_innocent_part_is_not_told_either() -> None:
     found = findings()
     made, why = by_schedule(
@@ -232,6 +245,16 @@ def test_where_what_limits_cannot_be_asked_an_innocent_part_is_not_told_either()
 
     assert made == ()
     assert why.startswith("server, which limits, is not simulated")
+
+
+@pytest.mark.parametrize(("kind", "told"), [("timer", True), ("role", False)])
+def test_sleeps_are_forecast_as_long_as_there_are_as_many(kind: Any, told: bool) -> None:
+    """One run doesn't tell a wait from the pace of a program that ends at a time of the clock."""
+    points = (ScenarioPoint(1.0, Interval(20.0 * MS)),)
+    one = ScheduleForecast(Scenario(kind, "worker", (1,)), "", "total", None, points, 80.0 * MS, None, 0)
+    sentence = _told(one, simulate(schedule()), schedule(), findings()).sentence
+    assert ("if it sleeps as often as now" in sentence) == told
+    assert "pays off all the way" in sentence
 
 
 def test_a_part_whose_end_is_open_says_how_far_it_is_told() -> None:

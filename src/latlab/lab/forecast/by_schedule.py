@@ -63,7 +63,11 @@ def by_schedule(
     if not asked and found.limit.kind is LimitKind.PROCESS:
         return (), said(Withheld.ELSEWHERE, name=found.limit.name)
     if not asked:
-        return (), said(Withheld.NOTHING_TO_ASK)
+        named = found.role(found.limit.name)
+        busy = named is not None and named.running * named.count > _WORTH
+        return (), said(Withheld.NOT_ASKED, name=named.name) if busy and named else said(
+            Withheld.NOTHING_TO_ASK
+        )
     tell("simulating what its threads did, unchanged and with parts of it faster")
     # Of more turns than can be simulated those in the middle, where they are like all others.
     stretch = stretch_of(schedule) or schedule
@@ -199,6 +203,9 @@ def _told(one: ScheduleForecast, base: Simulated, schedule: Schedule, found: Thr
         rounds=0,
         sentence=_sentence(one, base, takes_over),
     )
+    if one.scenario.kind == "timer" and one.kind != "none":
+        # Sleeps may be a wait, or the pace of what ends at a time of the clock: one run doesn't tell which.
+        told = replace(told, sentence=said(ForecastSaid.AS_OFTEN, sentence=told.sentence))
     return with_limits(told)
 
 

@@ -57,6 +57,9 @@ class ForecastSaid(Kind):
         "{saved:share} less; how far it pays beyond that is not known"
     )
     THEN_LIMITS = "; then {who} limits"
+    AS_OFTEN = (
+        "{sentence}; that holds if it sleeps as often as now: what runs until a given time ends no sooner"
+    )
 
 
 class ForecastWarning(Kind):
