@@ -274,7 +274,9 @@ def test_too_few_events_leave_the_answer_to_the_threads(tmp_path: Path) -> None:
     answer = json.loads(done.stdout)
     if answer["trustworthy"]:  # its writer sleeps
         assert (answer["verdict"], done.returncode) == ("timer", ExitCode.OK), done.stderr
-        assert "too few" in answer["evidence"][-1] or "does not support" in answer["evidence"][-1]
+        # That its queues could not tell is no evidence for what the threads name.
+        assert any("slept otherwise" in one for one in answer["evidence"])
+        assert not any("too few" in one or "does not support" in one for one in answer["evidence"])
     else:  # a full machine
         assert (answer["verdict"], done.returncode) == ("cannot tell", ExitCode.NOT_TRUSTWORTHY), done.stderr
     (tail,) = [one for one in answer["unknown"] if "traces" in one["what"]]

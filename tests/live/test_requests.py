@@ -154,7 +154,7 @@ def test_parts_sum_to_the_whole_and_the_median_is_the_clients(tmp_path: Path) ->
     # The client's time holds the way there and back too: never less than the server's, and not far more.
     assert found["p50_ns"] / 1e9 < statistics.median(times)
     shown = latlab("show", str(tmp_path / "run"))
-    assert (shown.returncode, "Where the slow ones spend it" in shown.stdout) == (0, True)
+    assert (shown.returncode, "time, beside the median ones" in shown.stdout) == (0, True)
 
 
 def asked(port: int, ended: threading.Event) -> None:
