@@ -363,7 +363,8 @@ def test_threads_tell_who_limits_of_two_that_queues_can_not_tell_apart_if_each_h
     [
         (0.935, 0.56, 0.43, "main"),  # as it folds what six downloads bring, of which each sleeps
         (0.6, 0.56, 0.43, "download"),  # has time left
-        (0.935, 0.3, 0.43, "download"),  # isn't what most of the progress does
+        (0.9, 0.42, 0.46, "main"),  # also where more of the progress waits for them
+        (0.935, 0.2, 0.43, "download"),  # isn't what the progress does
         (0.935, 0.56, 0.1, "download"),  # which hardly waits for it
     ],
 )

@@ -27,7 +27,7 @@ _SURE = 0.95
 _LITTLE = 0.1  # of what it runs
 # Of one that has no time left, so much of the time and of the progress: a stage that hardly runs, and waits
 # for the lock for a part of its time, is no slower than that one lets it be.
-_NO_TIME_LEFT, _ITS_PROGRESS, _WAITS_TOO = 0.8, 0.5, 0.25
+_NO_TIME_LEFT, _ITS_PROGRESS, _WAITS_TOO = 0.8, 0.3, 0.25
 
 
 def interpreter_lock(threads: ThreadFindings | None) -> LockUse | None:
@@ -38,15 +38,19 @@ def interpreter_lock(threads: ThreadFindings | None) -> LockUse | None:
     worst = max(locks, key=lambda lock: lock.share, default=None)
     if worst is None or takes_no_cpu(threads):
         return None
-    return worst if worst.share >= _HELD or _no_time_left(threads, worst) else None
+    return worst if worst.share >= _HELD or _without_time_left(threads, worst) is not None else None
 
 
-def _no_time_left(threads: ThreadFindings, lock: LockUse) -> bool:
-    """Whether one thread that needs the lock most works nearly all the time, as most progress does."""
-    first = _needs_most(threads, lock)
+def _without_time_left(threads: ThreadFindings, lock: LockUse) -> Role | None:
+    """The one thread that needs the lock most and works nearly all the time, if some progress is its own.
+
+    Of six that sleep and one that works for all of them each speaks for the progress: most may be theirs.
+    """
+    first = _runs_most(threads, lock)
     if first is None or first.count > 1 or first.spins or lock.share < _WAITS_TOO:
-        return False
-    return first.running + first.runnable >= _NO_TIME_LEFT and first.limits >= _ITS_PROGRESS
+        return None
+    busy = first.running + first.runnable
+    return first if busy >= _NO_TIME_LEFT and first.limits >= _ITS_PROGRESS else None
 
 
 def takes_no_cpu(threads: ThreadFindings) -> bool:
@@ -76,10 +80,11 @@ def by_interpreter_lock(answer: Answer, threads: ThreadFindings) -> Answer | Non
     named = threads.role(answer.limiting_stage)
     if named is None and lock.share < _HELD:
         return None
-    waits = _WAITS_TOO if _no_time_left(threads, lock) else _WAITS
+    without_time = _without_time_left(threads, lock)
+    waits = _WAITS if without_time is None else _WAITS_TOO
     if answer.verdict == Verdict.STAGE and not (named is not None and _waits_for(named, lock, waits)):
         return None
-    first = _needs_most(threads, lock)
+    first = without_time or _needs_most(threads, lock)
     if first is not None and named is None and _needs_it_alone(threads, lock, first):
         # Without the lock nothing would go faster: others of its process have next to nothing to do.
         limit = threads.limit
@@ -139,12 +144,18 @@ def _needs_it_alone(threads: ThreadFindings, lock: LockUse, first: Role) -> bool
     return sum(others) < _LITTLE * first.running
 
 
-def _needs_most(threads: ThreadFindings, lock: LockUse) -> Role | None:
+def _runs_most(threads: ThreadFindings, lock: LockUse) -> Role | None:
     """The role that runs most of all that want the lock, by a clear lead."""
     some = [role for role in threads.roles if role.name in {*lock.waiters, *lock.holders}]
     some.sort(key=lambda role: -role.running * role.count)
     runs = [role.running * role.count for role in some]
     if not some or runs[0] < _MOST * sum(runs) or (len(runs) > 1 and runs[0] < _LEAD * runs[1]):
         return None
-    first = some[0]
-    return first if first.limits >= max(role.limits for role in threads.roles) else None
+    return some[0]
+
+
+def _needs_most(threads: ThreadFindings, lock: LockUse) -> Role | None:
+    """The role that runs most of all that want the lock, where more of the progress is no other's."""
+    first = _runs_most(threads, lock)
+    most = max((role.limits for role in threads.roles), default=0.0)
+    return first if first is not None and first.limits >= most else None

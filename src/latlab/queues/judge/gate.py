@@ -30,7 +30,7 @@ _OFTEN_FULL = 0.05  # of the time: then who fills a queue had more to give, at l
 _NEARLY_ALL = 0.95  # of the time
 _AS_SLOW = 0.02  # faster than the stage that it feeds, a source may be at most to be as slow
 _ASLEEP = 0.5  # CPUs at most, of a stage whose events take their time in sleeps and other waits
-_HANDED_OVER = 0.5  # events on average at most, in a queue in which nothing waits for long
+_HALF_EMPTY = 0.5  # of its room, or of a small queue's: what holds less on average doesn't hold its source up
 _BUSY_LOOP = 0.8  # of the time, an event loop runs or has no CPU: then somebody in it computes
 
 
@@ -150,10 +150,11 @@ def _source_as_slow(named: str, observation: Observation, measured: Measured, se
 
 
 def _never_behind(named: str, observation: Observation, measured: Measured, series: Series) -> list[Doubt]:
-    """A stage that hardly runs, and whose events never wait: who feeds it may be as slow.
+    """A stage that hardly runs, and whose queue is rarely more than half full: who feeds it may be as slow.
 
-    A source that gives more than the stage takes fills its queue. One that computes holds up a source that
-    shares its loop, or the interpreter's lock: of that an empty queue tells nothing.
+    A source that gives more than the stage takes fills its queue; of two that are equally slow the queue
+    wanders. One that computes holds up a source that shares its loop, or the interpreter's lock: of that an
+    empty queue tells nothing.
     """
     rows = [i for i, view in enumerate(measured.views) if named in (view.label, view.type)]
     if len(rows) != 1 or measured.work is measured.demand:
@@ -166,7 +167,9 @@ def _never_behind(named: str, observation: Observation, measured: Measured, seri
     if any(known.intersection(queue.sources) or is_pool(queue) for queue in queues):
         return []
     silent = {queue.source for queue in queues} - stage_times(observation, measured.edges).keys()
-    held = max(float(series.low[row] @ series.weights) for row in view.inputs) / max(series.seconds, 1e-12)
+    held = [float(series.low[row] @ series.weights) / max(series.seconds, 1e-12) for row in view.inputs]
+    rooms = [min(queue.capacity, SMALL) if is_limited(queue) else SMALL for queue in queues]
+    behind = any(some > _HALF_EMPTY * room for some, room in zip(held, rooms, strict=True))
     full = max(
         (
             float(series.weights[series.low[row] >= series.queues[row].capacity].sum())
@@ -175,9 +178,9 @@ def _never_behind(named: str, observation: Observation, measured: Measured, seri
         ),
         default=0.0,
     ) / max(series.seconds, 1e-12)
-    if not silent or held > _HANDED_OVER or full > _OFTEN_FULL:
+    if not silent or behind or full > _OFTEN_FULL:
         return []
-    return [Doubt(DoubtKind.NEVER_BEHIND, view.label, min(silent), held, full)]
+    return [Doubt(DoubtKind.NEVER_BEHIND, view.label, min(silent), max(held), full)]
 
 
 def _above_whole(measured: Measured) -> list[Doubt]:

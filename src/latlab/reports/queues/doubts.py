@@ -79,7 +79,7 @@ def doubt_in_words(doubt: Doubt) -> str:
             )
         case DoubtKind.NEVER_BEHIND:
             return (
-                f"{where} never falls behind {other}, which feeds it: {number(doubt.value)} events wait for "
+                f"{where} hardly falls behind {other}, which feeds it: {number(doubt.value)} events wait for "
                 f"{where} on average, and {other} tells nothing of its own time, so {other} may be as slow"
             )
         case DoubtKind.GOES_ROUND:
