@@ -25,8 +25,8 @@ _LEAD = 2.0  # … and so many times what the second runs
 _WAITS = 0.5  # of its time, a stage that is named for want of the lock
 _SURE = 0.95
 _LITTLE = 0.1  # of what it runs
-# Of one that has no time left, so much of the time and of the progress: a stage that hardly runs, and waits
-# for the lock for a part of its time, is no slower than that one lets it be.
+# A thread that works for so much of the time, and does so much of the progress, has no time left; a stage
+# that waits for the lock for so much of its time is slow because of it.
 _NO_TIME_LEFT, _ITS_PROGRESS, _WAITS_TOO = 0.8, 0.3, 0.25
 
 
@@ -155,7 +155,7 @@ def _runs_most(threads: ThreadFindings, lock: LockUse) -> Role | None:
 
 
 def _needs_most(threads: ThreadFindings, lock: LockUse) -> Role | None:
-    """The role that runs most of all that want the lock, where more of the progress is no other's."""
+    """The role that runs most of all that want the lock, if no role has more of the progress."""
     first = _runs_most(threads, lock)
     most = max((role.limits for role in threads.roles), default=0.0)
     return first if first is not None and first.limits >= most else None

@@ -5,6 +5,8 @@ Each function looks for one contradiction, and returns it as data; any of them w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from latlab.model.queues.analysis import Doubt, DoubtKind, QueueResult, SocketResult, Verdict
@@ -132,14 +134,7 @@ def _source_as_slow(named: str, observation: Observation, measured: Measured, se
     sources = {series.queues[row].source for row in fed}
     if not sources or not sources <= works.keys():
         return []
-    full = max(
-        (
-            float(series.weights[series.low[row] >= series.queues[row].capacity].sum())
-            for row in fed
-            if is_limited(series.queues[row]) and not series.dropped[row]
-        ),
-        default=0.0,
-    ) / max(series.seconds, 1e-12)
+    full = _full([row for row in fed if not series.dropped[row]], series)
     if full <= _OFTEN_FULL and busy < _NEARLY_ALL:
         return []
     shares = {source: max(0.0, 1.0 - float(works[source].sum()) / seconds) for source in sources}
@@ -147,6 +142,16 @@ def _source_as_slow(named: str, observation: Observation, measured: Measured, se
     if 1.0 - shares[most] <= min(busy, 1.0) * (1.0 - max(float(measured.error[first]), _AS_SLOW)):
         return []
     return [Doubt(DoubtKind.SOURCE_AS_SLOW, measured.views[first].label, most, shares[most], busy)]
+
+
+def _full(rows: Sequence[int], series: Series) -> float:
+    """The share of the time that the fullest of these queues is full; 0 where none has a bound."""
+    times = (
+        float(series.weights[series.low[row] >= series.queues[row].capacity].sum())
+        for row in rows
+        if is_limited(series.queues[row])
+    )
+    return max(times, default=0.0) / max(series.seconds, 1e-12)
 
 
 def _never_behind(named: str, observation: Observation, measured: Measured, series: Series) -> list[Doubt]:
@@ -170,14 +175,7 @@ def _never_behind(named: str, observation: Observation, measured: Measured, seri
     held = [float(series.low[row] @ series.weights) / max(series.seconds, 1e-12) for row in view.inputs]
     rooms = [min(queue.capacity, SMALL) if is_limited(queue) else SMALL for queue in queues]
     behind = any(some > _HALF_EMPTY * room for some, room in zip(held, rooms, strict=True))
-    full = max(
-        (
-            float(series.weights[series.low[row] >= series.queues[row].capacity].sum())
-            for row in view.inputs
-            if is_limited(series.queues[row])
-        ),
-        default=0.0,
-    ) / max(series.seconds, 1e-12)
+    full = _full(view.inputs, series)
     if not silent or behind or full > _OFTEN_FULL:
         return []
     return [Doubt(DoubtKind.NEVER_BEHIND, view.label, min(silent), max(held), full)]

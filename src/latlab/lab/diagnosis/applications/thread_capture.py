@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["by_queues", "capture_of_command", "capture_of_pid"]
 
 _LEAST_REQUESTS = 20  # fewer say nothing of a server's latencies
-_A_FEW = 3  # fewer are no server's
+_A_FEW = 3  # requests: with fewer it is hardly a server
 _LISTEN_LOOKS_S = (0.2, 0.4, 0.7, 1.0, 1.5, 4.0, 10.0, 30.0)
 
 
