@@ -191,6 +191,7 @@ def test_a_budget_that_was_too_small_is_answered_with_a_larger_one(budget_s: flo
     [
         (3, 0.03, "latlab diagnose --seconds 6 -- sh -c 'for i in $(seq 200); do ./app; done'"),
         (0, 5.9, "latlab diagnose --seconds 12 -- ./app"),
+        (0, 5.0, "latlab diagnose --seconds 10 -- sh -c 'for i in $(seq 2); do ./app; done'"),
         (None, 0.03, "latlab diagnose --seconds 12 -- ./app"),
     ],
 )

@@ -278,3 +278,49 @@ def test_where_a_lock_limits_no_part_is_said_to_be_of_no_use() -> None:
 
     assert made == ()
     assert "no faster part helps" in why
+
+
+def beside(limits: float = 0.1, running: float = 0.06, **blocked: float) -> ThreadFindings:
+    """What limits always works, beside a role that sleeps between pieces of work."""
+    found = findings()
+    blocked = {"timer": 0.9, **blocked}
+    feed = Role("feed", 1, (101,), running, 0.0, blocked, 0.96, limits, threads=(0,))
+    return replace(found, roles=(found.roles[0], feed))
+
+
+def test_what_never_waits_for_a_source_of_its_own_pace_may_only_lose_less() -> None:
+    """Datagrams that a receiver is too slow for are dropped: the feed takes its time whatever it does."""
+    made, why = by_schedule(schedule(), beside(), lambda line: None)
+
+    assert made == ()
+    assert why.startswith("feed sleeps between pieces of work and waits for no other thread")
+
+
+@pytest.mark.parametrize(
+    "found",
+    [beside(running=0.001), beside(limits=0.0), beside(socket=0.08)],
+    ids=["a heartbeat", "what no progress waits for", "a source that waits for room"],
+)
+def test_a_sleeper_that_sets_no_pace_keeps_no_forecast_back(found: ThreadFindings) -> None:
+    made, _ = by_schedule(schedule(), found, lambda line: None)
+    assert [one.stage for one in made if one.kind != "none"] == ["worker"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spent", "told"),
+    [(LimitKind.THREAD, 0.5, True), (LimitKind.THREAD, 0.01, False), (LimitKind.UNKNOWN, 0.5, False)],
+)
+def test_that_a_part_does_not_help_is_told_where_that_is_news(
+    monkeypatch: pytest.MonkeyPatch, kind: LimitKind, spent: float, told: bool
+) -> None:
+    """Not of what takes next to no time, nor of each of several that are alike."""
+    base = simulate(schedule())
+    points = (ScenarioPoint(1.0, Interval(50.0 * MS)),)
+    own = ScheduleForecast(Scenario("role", "worker", (1,)), "", "total", None, points, 101.0 * MS, None, 0)
+    other = ScheduleForecast(
+        Scenario("timer", "the sleeps of app", (0,)), "", "none", None, points, spent * 102 * MS, None, 0
+    )
+    monkeypatch.setattr("latlab.lab.forecast.by_schedule.forecast", lambda *_, **__: (base, [own, other]))
+
+    made, _ = by_schedule(schedule(), findings(kind), lambda line: None)
+    assert ("the sleeps of app" in [one.stage for one in made]) == told

@@ -7,6 +7,7 @@ from tests.unit.threads_made import MS, Made, found_in, named_in
 
 from latlab.model.schedule import Frame, Source, Wait
 from latlab.model.threads import LimitKind
+from latlab.threads.spins import waits
 
 WORK, SPIN = "work", "wait_for_flag"
 
@@ -119,3 +120,35 @@ def test_a_stretch_before_the_first_sample_of_a_thread_that_spins_ends_nothing()
     made.wait(sieve, 1, 2, mill, item=64)
     made.run(sieve, 2, 1000)
     assert named_in(made) == (LimitKind.THREAD, "mill")
+
+
+def test_how_long_a_thread_had_run_is_reckoned_once_and_not_for_each_of_its_stretches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that waits for moments only has hundreds of thousands of them: its answer would take minutes."""
+    asked: list[int] = []
+
+    def counted(begin: waits.Array, end: waits.Array) -> tuple[waits.Array, waits.Array]:
+        asked.append(len(begin))
+        return ran_until(begin, end)
+
+    ran_until = waits._ran_until
+    monkeypatch.setattr(waits, "_ran_until", counted)
+    made = Made()
+    mill, sieve = crew(made, "mill", "sieve")
+    for thread, (first, then) in ((mill, (WORK, WORK)), (sieve, (WORK, SPIN))):
+        stacks = []
+        for name in (first, then):
+            where = f"{made.names[thread]}_{name}"
+            made.frames.append(Frame(where, "app.cpp", 7, "/app", polls="looks" if name == SPIN else ""))
+            made.stacks.append((len(made.frames) - 1,))
+            stacks.append(len(made.stacks) - 1)
+        for i in range(200):
+            made.run(thread, 5 * i, 5 * i + 4)
+            made.wait(thread, 5 * i + 4, 5 * i + 5, source=Source.UNKNOWN, item=7)
+            made.samples += [((5 * i + 1 + 2 * j) * MS, thread, 1, stacks[j]) for j in range(2)]
+
+    role = found_in(made).role("sieve")
+    assert role is not None
+    assert role.blocked["spinning"] > 0.2
+    assert asked.count(200) == 1

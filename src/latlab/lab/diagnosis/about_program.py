@@ -24,7 +24,7 @@ __all__ = ["about_program", "bound_to"]
 
 _RAN_THERE = 0.005  # of the time
 _IDLE = 0.5  # of the time: the kernel moves who waits to a CPU that is idle, and within milliseconds
-_ENDED = 0.9  # of the time for which it was to be observed
+_ENDED = 0.97  # of the time for which it was to be observed
 _LEAST_S = 0.01
 _NAMELESS = (LimitKind.UNKNOWN, LimitKind.LOAD)
 
@@ -56,13 +56,17 @@ def about_program(
     evidence = list(limit.evidence)
     if limit.kind is LimitKind.CPU and (bound := bound_to(run.schedule)):
         evidence.insert(0, bound)
+    sentence = limit.sentence
     if run.status not in (0, None):
-        (evidence if stopped(run.status) else distrust).append(said(RunDoubt.ENDED, status=run.status))
+        ended = said(RunDoubt.ENDED, status=run.status)
+        (evidence if stopped(run.status) else distrust).append(ended)
+        if not stopped(run.status):  # a failure is what its user has to know first
+            sentence = said(RunDoubt.FAILED, status=run.status, ns=1e9 * run.seconds, sentence=sentence)
     if limit.kind is LimitKind.UNKNOWN:
         distrust.append(said(RunDoubt.NO_LIMIT, why="; ".join(limit.why_not)))
     return Answer(
         target=target,
-        sentence=limit.sentence,
+        sentence=sentence,
         limiting_stage=None if limit.kind in _NAMELESS else limit.name,
         verdict=str(limit.kind),
         confidence=limit.confidence,
@@ -108,9 +112,10 @@ def _cpus(numbers: Sequence[int]) -> str:
 def _longer(question: Question, run: Observed) -> str:
     """The same again, for longer; of a command that came to its end before, again and again."""
     if question.command and run.status is not None and run.seconds < _ENDED * question.seconds:
-        times = math.ceil(question.seconds / max(run.seconds, _LEAST_S))
+        seconds = max(question.seconds, 2 * run.seconds)
+        times = math.ceil(seconds / max(run.seconds, _LEAST_S))
         loop = f"for i in $(seq {times}); do {shlex.join(question.command)}; done"
-        again = ["latlab", "diagnose", "--seconds", f"{question.seconds:g}", "--", "sh", "-c", loop]
+        again = ["latlab", "diagnose", "--seconds", f"{seconds:.3g}", "--", "sh", "-c", loop]
         return shlex.join(again)
     words = ["latlab", "diagnose", "--seconds", f"{2 * question.seconds:g}"]
     if question.pid is not None:

@@ -18,6 +18,7 @@ from latlab.model.schedule import Schedule
 from latlab.model.threads import LimitKind, ThreadFindings
 from latlab.schedule.simulation.part import stretch_of
 from latlab.schedule.simulation.simulate import MOST_STEPS, steps_in
+from latlab.schedule.tree import alive
 
 __all__ = [
     "forecast_again",
@@ -141,7 +142,8 @@ def _target(question: Question) -> list[str]:
 def of_other(found: ThreadFindings) -> str:
     """What looks into another program that limits, and that runs already; "" where none does."""
     role = found.role(found.limit.name) if found.limit.kind is LimitKind.PROCESS else None
-    return shlex.join(["latlab", "diagnose", "--pid", str(role.pids[0])]) if role and role.pids else ""
+    living = [pid for pid in role.pids if alive(pid)] if role else []  # what was started here has ended
+    return shlex.join(["latlab", "diagnose", "--pid", str(living[0])]) if living else ""
 
 
 def of_schedule(question: Question, schedule: Schedule, output: Path) -> str:

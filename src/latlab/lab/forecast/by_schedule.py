@@ -34,6 +34,9 @@ _SPUN = 0.05  # of the time of a role
 _OWN_SLEEP = 0.5  # of the time, in one sleep of the thread with which the program ends …
 _MEANWHILE = 0.05  # … while others ran for so much of it
 _NEXT_TO_NOTHING = 0.01  # of the time, without the part
+_WAITS = 0.02  # of its time: who waits less has always work …
+_HANDS_ON = 0.02  # … from one that works between its sleeps …
+_HELD_UP = 0.05  # … and waits for nobody else for longer
 _MOST_FUNCTION = 0.95  # of its role: who is nearly all of it is told as the role
 
 
@@ -59,6 +62,8 @@ def by_schedule(
         return (), said(Withheld.SPINS, name=spun.name, part=part)
     if (slept := _ends_by_itself(schedule)) > 0:
         return (), said(Withheld.OWN_END, ns=slept)
+    if source := _source_of_its_own_pace(found):
+        return (), said(Withheld.OWN_PACE, name=found.limit.name, source=source)
     asked = scenarios_of(schedule, found)
     if not asked and found.limit.kind is LimitKind.PROCESS:
         return (), said(Withheld.ELSEWHERE, name=found.limit.name)
@@ -92,7 +97,11 @@ def by_schedule(
     if found.limit.kind is LimitKind.LOCK and any(one.kind == "none" for one in made):
         # Who holds the lock for which all wait would help by being faster: the simulation misses the lock.
         return (), said(Withheld.LOCK_MISSED, name=found.limit.name)
-    return tuple(_told(one, base, schedule, found) for one in made if not one.withheld), why
+    made = tuple(one for one in made if not one.withheld)
+    news = [one for one in made if not _of_no_news(one, base, found)]
+    if made and not news:
+        return (), why or said(Withheld.NO_ONE_HELPS)
+    return tuple(_told(one, base, schedule, found) for one in news), why
 
 
 def _scaled(base: Simulated, longer: float) -> Simulated:
@@ -176,6 +185,30 @@ def _ends_by_itself(schedule: Schedule) -> int:
     ran = ran[np.isin(ran["thread"], own)]
     inside = np.minimum(ran["end"], end) - np.maximum(ran["begin"], begin)
     return end - begin if int(np.maximum(inside, 0).sum()) >= _MEANWHILE * (end - begin) else 0
+
+
+def _source_of_its_own_pace(found: ThreadFindings) -> str:
+    """A role that sleeps between pieces of work, beside one that limits and never waits; "" without one.
+
+    Where nothing holds the sleeper up (datagrams are dropped, a queue grows), the time of the program may be
+    the sleeper's: what limits would only lose less, or have less before it.
+    """
+    limit = found.role(found.limit.name) if found.limit.kind in _OF_THREADS else None
+    if limit is None or sum(limit.blocked.values()) > _WAITS:
+        return ""
+    for role in found.roles:
+        others = sum(part for what, part in role.blocked.items() if what != "timer")
+        works = role.running >= _HANDS_ON and role.limits > _WORTH
+        if role.name != limit.name and role.asleep and works and others <= _HELD_UP:
+            return role.name
+    return ""
+
+
+def _of_no_news(one: ScheduleForecast, base: Simulated, found: ThreadFindings) -> bool:
+    """That what takes hardly any time does not help; or, of several that are alike, one of them alone."""
+    if one.kind != "none":
+        return False
+    return found.limit.kind is LimitKind.UNKNOWN or one.spent_ns < _WORTH * base.recorded_ns
 
 
 def _disk_ns(schedule: Schedule) -> float:

@@ -122,6 +122,7 @@ class Withheld(Kind):
     """Why there is no forecast; `again` says what would settle it."""
 
     NOTHING_TO_ASK = "nothing that could be made faster takes its time"
+    NO_ONE_HELPS = "none of its parts helps by being faster alone"
     ELSEWHERE = "what would have to be faster is another program, {name}"
     NO_GAIN = (
         "progress waited for {name} {part:share} of the time, and in the simulation it does not help to make "
@@ -140,6 +141,11 @@ class Withheld(Kind):
     OWN_END = (
         "the program ends {ns:duration} after it began to sleep, however much its threads have done by then: "
         "count what they do, before and after the change"
+    )
+    OWN_PACE = (
+        "{source} sleeps between pieces of work and waits for no other thread, so that the program may take "
+        "as long as {source} does, however fast {name} is: count what {name} does before and after the "
+        "change"
     )
     APART = "its parts do not wait for each other, so that no one of them sets its time"
     NOISE = (

@@ -99,12 +99,14 @@ def _seen(track: Track, times: Array, spins: Array) -> _Thread:
     if len(times) < _LEAST_SAMPLES or spins.mean() < _LEAST:
         return _Thread(_pairs([]), whole, at_work)
     on_cpu = state == State.RUNNING
+    # Of all stretches at once: a thread that waits for moments only has a million of them.
+    at, ran = _ran_until(begin[on_cpu], end[on_cpu])
     spun: list[tuple[int, int]] = []
     worked: list[tuple[int, int]] = []
     for (low, high), (i, j) in zip(whole.tolist(), np.searchsorted(times, whole).tolist(), strict=True):
         inside = spins[i:j]  # none of a stretch without a sample
         changes = i + 1 + np.flatnonzero(inside[1:] != inside[:-1])
-        between = _half_way(begin[on_cpu], end[on_cpu], times[changes - 1], times[changes])
+        between = _half_way(at, ran, times[changes - 1], times[changes])
         edges = [low, *np.clip(between, low, high).astype(np.int64).tolist(), high]
         spin = bool(i < j and spins[i])
         for a, b in itertools.pairwise(edges):
@@ -114,11 +116,17 @@ def _seen(track: Track, times: Array, spins: Array) -> _Thread:
     return _Thread(_pairs(spun), _pairs(worked), at_work)
 
 
-def _half_way(begin: Array, end: Array, before: Array, after: Array) -> Array:
-    """The middle between two times, of the time that a thread ran."""
+def _ran_until(begin: Array, end: Array) -> tuple[Array, Array]:
+    """The times at which a thread got and left a CPU, and how long it had run by then."""
     taken = np.cumsum(end - begin)
-    at = np.stack([begin, end], axis=1).ravel()
-    ran = np.stack([taken - (end - begin), taken], axis=1).ravel()
+    at = np.stack([begin, end], axis=1).ravel().astype(float)
+    return at, np.stack([taken - (end - begin), taken], axis=1).ravel().astype(float)
+
+
+def _half_way(at: Array, ran: Array, before: Array, after: Array) -> Array:
+    """The middle between two times, of the time that a thread ran; by what `_ran_until` tells."""
+    if not len(before):
+        return before
     middle = (np.interp(before, at, ran) + np.interp(after, at, ran)) / 2
     return np.asarray(np.interp(middle, ran, at))
 
