@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -13,16 +15,16 @@ from tests.unit.threads_made import Made
 
 from latlab.cli._main import latlab
 from latlab.lab.diagnosis import next_commands as _remedies
-from latlab.lab.diagnosis.about_program import _longer
+from latlab.lab.diagnosis.about_program import _longer, about_program
 from latlab.lab.diagnosis.applications.application import Observed
-from latlab.lab.diagnosis.diagnose import _within, limiting_first
+from latlab.lab.diagnosis.diagnose import _by_model, _within, limiting_first
 from latlab.lab.diagnosis.question import Question
 from latlab.lab.diagnosis.steps import Steps
 from latlab.lab.judge.disturbances import unanswered
 from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
 from latlab.model.queues.analysis import Analysis, Verdict
 from latlab.model.queues.observation import Observation, Queue, QueueKind
-from latlab.model.threads import Limit, LimitKind
+from latlab.model.threads import Limit, LimitKind, Role, ThreadFindings
 
 
 def observed(implementation: str) -> Observation:
@@ -200,3 +202,50 @@ def test_a_command_that_ends_by_itself_is_repeated_and_not_waited_for(
 ) -> None:
     run = Observed(None, None, None, status, seconds)
     assert _longer(Question(command=("./app",), seconds=6), run) == again
+
+
+class _Nowhere:
+    """A recording that keeps nothing."""
+
+    path = Path("run")
+
+    def put(self, *_: Any) -> None:
+        """What a step tells is looked at where it is noted."""
+
+
+def found(
+    kind: LimitKind = LimitKind.THREAD, *pids: int, progress: dict[str, float] | None = None
+) -> ThreadFindings:
+    limit = Limit(kind, "worker", 0.99, 0.6, "Bottleneck: worker.")
+    role = Role("worker", 1, pids, 0.4, 0.5, {}, 0.9, 0.6)
+    return ThreadFindings(limit, (role,), (), (), progress or {}, 5.0, 1, "bpf", 0.0)
+
+
+def test_where_stages_share_too_few_cpus_no_model_of_queues_forecasts() -> None:
+    """Half of a stage's work gave 51 % more where the model said 7: what it leaves of the CPUs is others'."""
+    seen = Observed(None, found(progress={"worker: runnable": 0.49, "page: runnable": 0.08}), None, 0, 5.0)
+    steps = Steps(_Nowhere(), lambda line: None)  # type: ignore[arg-type]
+    application: Any = None  # is not asked
+
+    assert _by_model(application, "worker", seen, 0.0, steps) is None
+    assert [one.state for one in steps.steps] == ["skipped"]
+    assert "CPUs were short for 57.0 %" in steps.steps[0].detail
+
+
+def test_a_command_that_failed_is_told_as_that_first() -> None:
+    threads = found()
+    run = Observed(None, threads, Made().schedule(), 2, 0.025)
+    answer = about_program(Question(command=("./app",), seconds=5), "./app", run, None, (), (), ())
+
+    assert answer.sentence.startswith(
+        "The command failed with status 2 after 25 ms. Until then: Bottleneck: worker"
+    )
+    stopped = replace(run, status=-15)
+    answer = about_program(Question(command=("./app",), seconds=5), "./app", stopped, None, (), (), ())
+    assert answer.sentence == "Bottleneck: worker."
+
+
+def test_a_process_that_has_ended_is_not_what_to_look_at_next() -> None:
+    gone = 2**22 + 1  # no process can have this number
+    assert _remedies.of_other(found(LimitKind.PROCESS, gone)) == ""
+    assert _remedies.of_other(found(LimitKind.PROCESS, gone, os.getpid())).endswith(f"--pid {os.getpid()}")

@@ -224,6 +224,11 @@ class ThreadFindings:
         """The role of this name, None without one."""
         return next((role for role in self.roles if role.name == name), None)
 
+    @property
+    def without_a_cpu(self) -> float:
+        """Share of the program's progress that waited for a thread which was ready and had no CPU."""
+        return sum(part for what, part in self.progress.items() if what.endswith(": runnable"))
+
     def to_json(self) -> dict[str, Any]:
         """The keys that an answer gains: limit, roles, edges, locks, progress."""
         limit = asdict(self.limit)

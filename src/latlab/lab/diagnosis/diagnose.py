@@ -33,6 +33,8 @@ from latlab.lab.diagnosis.tail_stage import most_of
 from latlab.lab.forecast.by_schedule import by_schedule
 from latlab.lab.forecast.null_test import with_drift, withheld
 from latlab.model.diagnosis.answer import Answer, Applied, Floor, Forecast, Step, Unknown
+from latlab.model.evidence.forecast import Withheld
+from latlab.model.evidence.said import said
 from latlab.model.machine.environment import Environment
 from latlab.model.queues.analysis import Verdict
 from latlab.model.threads import Limit, LimitKind
@@ -50,6 +52,7 @@ _LEAST_OBSERVED_S = 1.0
 _MORE = 2  # times the time that it takes: a budget that carries what was left out
 _OF_THREADS = 0.5  # of the time that is left, for a simulation of threads before a model of queues
 _NO_STAGES = frozenset((LimitKind.CPU, LimitKind.LOCK, LimitKind.DISK, LimitKind.NETWORK, LimitKind.LOAD))
+_SHORT_OF_CPUS = 0.3  # of the progress: by then what a stage leaves of a CPU is what others run on
 _UNEVEN = 0.5  # of the looks at the CPUs' speed: then runs are compared that no one speed made
 
 
@@ -326,6 +329,11 @@ def _by_model(
     if interpreter_lock(seen.threads) is not None:
         why = "withheld, since threads wait for the interpreter lock (GIL), which no model of queues knows"
         steps.skip("forecast by a model", why, None)
+        return None
+    without = seen.threads.without_a_cpu if seen.threads else 0.0
+    if without >= _SHORT_OF_CPUS:
+        why = said(Withheld.SHARED_CPUS, stage=stage, part=without)
+        steps.skip("forecast by a model", f"withheld, since {why}", None)
         return None
 
     def simulate() -> tuple[Forecast, str]:

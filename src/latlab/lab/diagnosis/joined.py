@@ -95,7 +95,7 @@ def joined(
     else:
         stage = answer.limiting_stage
         answer = replace(answer, sentence=_of_its_threads(answer.sentence, answer.verdict, stage, threads))
-    waits = sum(part for what, part in threads.progress.items() if what.endswith(": runnable"))
+    waits = threads.without_a_cpu
     # Whose CPU it was that they lacked may be unknown to the threads: that they did agrees all the same.
     # (Who holds a lock without a CPU makes a lock of it, too.)
     short = waits >= (_RUNNABLE if limit.kind is LimitKind.CPU else _MOSTLY_WITHOUT)

@@ -147,6 +147,10 @@ class Withheld(Kind):
         "as long as {source} does, however fast {name} is: count what {name} does before and after the "
         "change"
     )
+    SHARED_CPUS = (
+        "CPUs were short for {part:share} of the time that its progress took: a faster {stage} leaves its "
+        "CPU to others, which no model of queues knows"
+    )
     APART = "its parts do not wait for each other, so that no one of them sets its time"
     NOISE = (
         "the forecast for {stage} is {fate}: the machine takes {floor:share} of time by itself; quiet it "
