@@ -122,6 +122,16 @@ def test_one_more_worker_is_not_told_where_each_connection_has_its_thread() -> N
     assert (worker.quantiles, worker.withheld) == ((), "each connection has a thread of its own")
 
 
+def test_threads_that_read_now_one_connection_and_now_another_have_none_of_their_own() -> None:
+    schedule, rows = server()
+    rows = rows.copy()
+    rows["connection"][::2] = 1 - rows["connection"][::2]
+    slow = np.argsort(rows["sent"] - rows["arrived"])[-len(rows) // 100 :].tolist()
+    found, _ = forecasts(schedule, rows, Account(schedule, rows, ("request",)), slow)
+    worker = next(one for one in found if one.change == "worker")
+    assert worker.withheld == "which requests one more thread would take is not known"
+
+
 def test_one_more_cpu_buys_nothing_where_one_is_free() -> None:
     found, _ = told()
     cpu = next(one for one in found if one.change == "cpu")

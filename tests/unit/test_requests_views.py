@@ -11,6 +11,7 @@ from rich.console import Console
 from latlab.cli.requests.record import _read
 from latlab.live.requests_top import screen
 from latlab.model.diagnosis.answer import Answer
+from latlab.model.evidence.requests import TailPlace
 from latlab.model.requests import (
     CommonTrait,
     RequestKind,
@@ -117,6 +118,11 @@ def test_a_slow_request_is_mostly_the_kind_of_part_that_its_parts_sum_to() -> No
     parts = (RequestPart("running", "", 400, 0.4), RequestPart("lock", "a", 300, 0.3),
              RequestPart("lock", "b", 300, 0.3))  # fmt: skip
     assert slow_rows(replace(FOUND, slowest=(replace(SLOW, parts=parts),)))[0][2] == "blocked on a lock 60 %"
+
+
+def test_a_request_whose_server_was_stopped_is_not_told_as_one_that_waits_for_another_process() -> None:
+    parts = (RequestPart("process", TailPlace.STOPPED.value, 900, 0.9), RequestPart("running", "", 100, 0.1))
+    assert slow_rows(replace(FOUND, slowest=(replace(SLOW, parts=parts),)))[0][2] == "stopped 90 %"
 
 
 def test_the_holder_of_a_lock_is_told_by_its_function_or_by_what_it_waited_for() -> None:

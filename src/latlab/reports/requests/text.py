@@ -263,11 +263,13 @@ def slow_rows(found: Requests) -> list[tuple[str, ...]]:
 
 
 def _mostly(parts: Sequence[RequestPart]) -> str:
-    shares: dict[PartKind, float] = {}
+    shares: dict[str, float] = {}
     for part in parts:
-        shares[part.kind] = shares.get(part.kind, 0.0) + part.share
-    most = max(shares, key=lambda kind: shares[kind], default=None)
-    return f"{SAYS[most]} {share(shares[most], digits=0)}" if most is not None else ""
+        # As in the table of the parts: who is stopped waits for no other process.
+        says = _STOPPED[0] if part.where == TailPlace.STOPPED.value else SAYS[part.kind]
+        shares[says] = shares.get(says, 0.0) + part.share
+    most = max(shares, key=lambda says: shares[says], default=None)
+    return f"{most} {share(shares[most], digits=0)}" if most is not None else ""
 
 
 _VERDICTS = {

@@ -185,7 +185,10 @@ def _one_more(pools: Pools, jobs: Jobs) -> Pools | str:
         tokens = list(pools.tokens)
         tokens[several[0]] += 1
         return Pools(pools.of, tuple(tokens))
-    if len(np.unique(jobs.rows["connection"])) <= len(pools.tokens):
+    # Of a pool each thread may take up what is there: then a connection is now one's and now another's.
+    readers = len(np.unique(jobs.rows[["connection", "reader"]]))
+    connections = len(np.unique(jobs.rows["connection"]))
+    if readers == connections <= len(pools.tokens):
         return said(ForecastDoubt.OWN_THREADS)
     return said(ForecastDoubt.KEEP)
 
