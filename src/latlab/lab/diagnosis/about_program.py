@@ -112,10 +112,10 @@ def _cpus(numbers: Sequence[int]) -> str:
 def _longer(question: Question, run: Observed) -> str:
     """The same again, for longer; of a command that came to its end before, again and again."""
     if question.command and run.status is not None and run.seconds < _ENDED * question.seconds:
-        seconds = max(question.seconds, 2 * run.seconds)
+        seconds = math.ceil(max(question.seconds, 2 * run.seconds))
         times = math.ceil(seconds / max(run.seconds, _LEAST_S))
         loop = f"for i in $(seq {times}); do {shlex.join(question.command)}; done"
-        again = ["latlab", "diagnose", "--seconds", f"{seconds:.3g}", "--", "sh", "-c", loop]
+        again = ["latlab", "diagnose", "--seconds", f"{seconds}", "--", "sh", "-c", loop]
         return shlex.join(again)
     words = ["latlab", "diagnose", "--seconds", f"{2 * question.seconds:g}"]
     if question.pid is not None:
