@@ -238,7 +238,7 @@ def test_a_command_that_failed_is_told_as_that_first() -> None:
     answer = about_program(Question(command=("./app",), seconds=5), "./app", run, None, (), (), ())
 
     assert answer.sentence.startswith(
-        "The command failed with status 2 after 25 ms. Until then: Bottleneck: worker"
+        "The command ended with status 2 after 25 ms. Until then: Bottleneck: worker"
     )
     stopped = replace(run, status=-15)
     answer = about_program(Question(command=("./app",), seconds=5), "./app", stopped, None, (), (), ())

@@ -54,7 +54,7 @@ class RunDoubt(Kind):
         "the machine is overloaded: {others} during the run; 'latlab system check' shows what else runs"
     )
     ENDED = "the command ended with status {status}"
-    FAILED = "The command failed with status {status} after {ns:duration}. Until then: {sentence}"
+    FAILED = "The command ended with status {status} after {ns:duration}. Until then: {sentence}"
     NO_LIMIT = "no limit is named: {why}"
     NOT_SHORT = (
         "its queues say that CPUs are short; what its threads do does not agree: they were without one "
