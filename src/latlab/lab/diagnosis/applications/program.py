@@ -132,7 +132,7 @@ class Process(_Program):
 
 
 def _unknown_component(stage: str, command: Sequence[str]) -> CannotReplayError:
-    what = f"which function or class does the work of {stage} is not known"
+    what = f"which function or class a stub would stand in for to make {stage} faster was not told"
     return CannotReplayError(what, remedy=of_component(stage, command))
 
 
