@@ -87,7 +87,7 @@ def _head(file: Path) -> bytes:
         return b""
     if not file.exists():
         raise InputError(
-            file, "there is no such file", remedy="'latlab runs list FOLDER' lists a folder's recordings"
+            file, "there is no such file", remedy="'latlab runs list FOLDER' lists the recordings in it"
         )
     if not file.is_file():
         raise InputError(file, "is neither a file nor a folder")

@@ -384,7 +384,9 @@ def open_recording(path: str | os.PathLike[str]) -> Recording:
     folder = Path(path)
     if not folder.exists():
         raise InputError(
-            folder, "there is no such recording", remedy="'latlab runs list FOLDER' lists those of a folder"
+            folder,
+            "there is no such recording",
+            remedy="'latlab runs list FOLDER' lists the recordings in it",
         )
     manifest_path = folder / f"{_MANIFEST}.json"
     if not folder.is_dir() or not manifest_path.is_file():

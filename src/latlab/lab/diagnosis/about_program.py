@@ -60,7 +60,7 @@ def about_program(
     if run.status not in (0, None):
         ended = said(RunDoubt.ENDED, status=run.status)
         (evidence if stopped(run.status) else distrust).append(ended)
-        if not stopped(run.status):  # a failure is what its user has to know first
+        if not stopped(run.status):  # it may have failed, which its user has to know first
             sentence = said(RunDoubt.FAILED, status=run.status, ns=1e9 * run.seconds, sentence=sentence)
     if limit.kind is LimitKind.UNKNOWN:
         distrust.append(said(RunDoubt.NO_LIMIT, why="; ".join(limit.why_not)))

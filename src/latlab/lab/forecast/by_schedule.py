@@ -205,8 +205,8 @@ def _source_of_its_own_pace(found: ThreadFindings) -> str:
 
 
 def _of_no_news(one: ScheduleForecast, base: Simulated, found: ThreadFindings) -> bool:
-    """That what takes hardly any time does not help; or, of several that are alike, one of them alone."""
-    if one.kind != "none":
+    """That what takes hardly any time and does not limit does not help; or one alone, where none is named."""
+    if one.kind != "none" or _is_of(one.scenario, found.limit.name):
         return False
     return found.limit.kind is LimitKind.UNKNOWN or one.spent_ns < _WORTH * base.recorded_ns
 

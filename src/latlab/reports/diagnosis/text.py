@@ -102,7 +102,7 @@ def _labelled(forecast: Forecast) -> str:
     if forecast.method == "model":
         return " (By a queue model fitted to the observation: computed, not measured.)"
     if forecast.method == "schedule":
-        return " (Computed by a simulation of what its threads were seen to do, not measured.)"
+        return " (By a simulation of its threads, for the same work: computed, not measured.)"
     rounds = f"{forecast.rounds} rounds beside the unmodified pipeline"
     return f" (Measured: the stage stubbed, {rounds}; the figures are those rounds', not the observed run's.)"
 
