@@ -31,6 +31,7 @@ __all__ = [
     "ScheduledThread",
     "Source",
     "State",
+    "Stretches",
     "Wait",
 ]
 
@@ -210,6 +211,24 @@ class Losses:
         last = duration(1e9 * seconds)
         note = f"of {duration(1e9 * of_s)} with {least}{count(turns)} turns the last {last} are analysed"
         return replace(self, notes=(*self.notes, note))
+
+
+class Stretches:
+    """Intervals by time, none of which overlap, to search in.
+
+    The edges are columns by themselves: to search in a field of a table copies all of it, each time.
+
+    Args:
+        rows: with "begin" and "end" in ns, in order.
+    """
+
+    def __init__(self, rows: np.ndarray[Any, Any]) -> None:
+        self.rows = rows
+        self.begins, self.ends = (np.ascontiguousarray(rows[name]) for name in ("begin", "end"))
+
+    def between(self, begin: int, end: int) -> np.ndarray[Any, Any]:
+        """Those that have a part of a stretch."""
+        return self.rows[self.ends.searchsorted(begin, "right") : self.begins.searchsorted(end)]
 
 
 @dataclass(frozen=True)

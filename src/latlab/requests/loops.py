@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from latlab.model.schedule import Schedule, State, Wait
+from latlab.model.schedule import Schedule, State, Stretches, Wait
 from latlab.stats.distributions import binomial_tail
 
 __all__ = ["Loops"]
@@ -52,7 +52,7 @@ class Loops:
         self._round = np.full(len(rows), _FAR)  # when its loop came round first, after it was read
         self._until = np.zeros(len(rows), np.int64)  # it couldn't go on before
         self._index = index = {one.tid: number for number, one in enumerate(schedule.threads)}
-        self._waits = {index[tid]: _turns(schedule, index[tid]) for tid in asked if tid in index}
+        self._waits = {index[tid]: Stretches(_turns(schedule, index[tid])) for tid in asked if tid in index}
         itself = rows["reader"] == rows["sender"]
         for tid in np.unique(rows["sender"][itself]).tolist():
             if tid in index:
@@ -159,17 +159,16 @@ def _last_waits(turns: Array, read: Array, answered: Array) -> tuple[Array, Arra
 _Spans = tuple[Array, Array]  # when they begin and end, in order, none of which overlap
 
 
-def _within(rows: Array, begin: int, end: int) -> _Spans:
-    low = np.searchsorted(rows["end"], begin, side="right")
-    high = np.searchsorted(rows["begin"], end)
-    return np.maximum(rows["begin"][low:high], begin), np.minimum(rows["end"][low:high], end)
+def _within(turns: Stretches, begin: int, end: int) -> _Spans:
+    rows = turns.between(begin, end)
+    return np.maximum(rows["begin"], begin), np.minimum(rows["end"], end)
 
 
 def _both(spans: _Spans, rows: Array) -> _Spans:
     """Where these spans and these intervals are at one time."""
-    begins, ends = [], []
+    begins, ends, turns = [], [], Stretches(rows)
     for begin, end in zip(*(one.tolist() for one in spans), strict=True):
-        part = _within(rows, begin, end)
+        part = _within(turns, begin, end)
         begins.append(part[0])
         ends.append(part[1])
     return (np.concatenate(begins), np.concatenate(ends)) if begins else spans

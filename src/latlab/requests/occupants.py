@@ -10,7 +10,7 @@ import numpy as np
 
 from latlab.model.evidence.requests import Occupant
 from latlab.model.evidence.said import kind_of, said
-from latlab.model.schedule import Schedule, State
+from latlab.model.schedule import Schedule, State, Stretches
 
 __all__ = ["OBSERVED", "UNOCCUPIED", "Occupants"]
 
@@ -35,7 +35,7 @@ class Occupants:
         self._schedule = schedule
         self._doing = doing
         self._own = {one.name for one in schedule.threads if not one.peer}
-        self._turns = _turns(schedule)
+        self._turns = {cpu: Stretches(turns) for cpu, turns in _turns(schedule).items()}
         self._stopped = _stopped_by_quota(schedule)
 
     def by_quota(self, row: Any) -> bool:
@@ -77,10 +77,8 @@ class Occupants:
         return said(which, quota=self._schedule.quota)
 
     def _between(self, cpu: int, begin: int, end: int) -> Array:
-        turns = self._turns.get(cpu, np.zeros(0, _TURN))
-        low = int(np.searchsorted(turns["end"], begin, side="right"))
-        high = int(np.searchsorted(turns["begin"], end, side="left"))
-        return turns[low:high]
+        turns = self._turns.get(cpu)
+        return turns.between(begin, end) if turns is not None else np.zeros(0, _TURN)
 
     def _who(self, turn: Any, begin: int, end: int) -> str:
         if turn["thread"] >= 0:

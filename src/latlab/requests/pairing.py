@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from latlab.model.schedule import Schedule, Source, State, Wait
+from latlab.model.schedule import Schedule, Source, State, Stretches, Wait
 from latlab.requests.framing import Cut, Framing, Message, Stream
 from latlab.requests.framing.message import UNKNOWN
 
@@ -249,7 +249,7 @@ class Gaps:
     ) -> None:
         index = {one.tid: number for number, one in enumerate(schedule.threads)}
         self._index, self._calls, self._asked = index, calls, asked
-        self._rows: dict[int, Any] = {}
+        self._waits_of: dict[int, Stretches] = {}
         self._schedule = schedule
 
     def by_itself(self, tid: int, begin: int, end: int, readers: set[int]) -> tuple[bool, bool]:
@@ -297,13 +297,14 @@ class Gaps:
 
     def _waits(self, tid: int, begin: int, end: int) -> Any:
         """The waits that ended in a stretch, of those that may be for work."""
-        if tid not in self._rows:
+        if tid not in self._waits_of:
             index = self._index.get(tid, -1)
             rows = self._schedule.of_thread(index) if index >= 0 else self._schedule.intervals[:0]
-            self._rows[tid] = rows[(rows["state"] == State.BLOCKED) & np.isin(rows["wait"], _FOR_WORK)]
-        rows = self._rows[tid]
-        low, high = np.searchsorted(rows["end"], [begin, end], side="right")
-        return rows[low:high]
+            blocked = rows["state"] == State.BLOCKED
+            self._waits_of[tid] = Stretches(rows[blocked & np.isin(rows["wait"], _FOR_WORK)])
+        waits = self._waits_of[tid]
+        low, high = waits.ends.searchsorted([begin, end], side="right")
+        return waits.rows[low:high]
 
 
 def _exchanges(calls: Sequence[Call]) -> list[tuple[list[Call], list[Call]]]:

@@ -15,7 +15,7 @@ import numpy as np
 from latlab.model.evidence.requests import HELD_BY, TailPlace
 from latlab.model.evidence.said import said
 from latlab.model.requests import PartKind, RequestPart, RequestSpan, RequestWake
-from latlab.model.schedule import Schedule, Source, State, Wait
+from latlab.model.schedule import Schedule, Source, State, Stretches, Wait
 from latlab.requests.connections import NEVER
 from latlab.requests.faults import Faults
 from latlab.requests.loops import Loops
@@ -93,7 +93,12 @@ class Account:
         }
         self._places = Places(schedule, serving)
         self._unseen_state = _unseen(schedule)
-        self._rows = {index: schedule.of_thread(index) for index in self._index.values()}
+        turns = schedule.interrupted
+        self._interrupts = {
+            thread: Stretches(turns[turns["thread"] == thread])
+            for thread in np.unique(turns["thread"]).tolist()
+        }
+        self._turns = {index: Stretches(schedule.of_thread(index)) for index in self._index.values()}
         self._occupants = Occupants(schedule, self._doing)
         self._idle_words = self._words_of_idling()
         self._owners = Owners(rows)
@@ -323,7 +328,7 @@ class Account:
                 return True
             if not self._of_its_own(row):
                 return False
-            waits = self._rows[int(row["waker"])]
+            waits = self._turns[int(row["waker"])].rows
             waits = waits[(waits["state"] == State.BLOCKED) & (waits["end"] <= row["end"])]
             if not len(waits) or int(row["end"]) - int(waits["end"][-1]) > _AGAIN_NS:
                 return False
@@ -450,10 +455,7 @@ class Account:
         """The intervals of a thread between two instants, with since when and how long each is."""
         if index < 0 or end <= begin:
             return
-        rows = self._rows[index]
-        low = int(np.searchsorted(rows["end"], begin, side="right"))
-        high = int(np.searchsorted(rows["begin"], end, side="left"))
-        for row in rows[low:high]:
+        for row in self._turns[index].between(begin, end):
             from_ns = max(int(row["begin"]), begin)
             yield row, from_ns, min(int(row["end"]), end) - from_ns
 
@@ -643,13 +645,11 @@ class Account:
 
     def _interrupted(self, thread: int, begin: int, ns: int) -> int:
         """Of a stretch in which a thread ran, what interrupts took: their share of its turn."""
-        turns = self._schedule.interrupted
-        low, high = np.searchsorted(turns["thread"], [thread, thread + 1])
-        own = turns[low:high]
-        at = int(np.searchsorted(own["end"], begin, side="right"))
-        if at == len(own):
+        own = self._interrupts.get(thread)
+        at = int(own.ends.searchsorted(begin, "right")) if own is not None else 0
+        if own is None or at == len(own.rows):
             return 0
-        turn = own[at]
+        turn = own.rows[at]
         inside = min(int(turn["end"]), begin + ns) - max(int(turn["begin"]), begin)
         return int(turn["ns"] * max(0, inside) / max(1, int(turn["end"]) - int(turn["begin"])))
 
@@ -760,9 +760,9 @@ class Account:
 
     def _preempted(self, row: Any) -> bool:
         """Whether a thread that is ready had run until then."""
-        rows = self._rows[int(row["thread"])]
-        at = int(np.searchsorted(rows["begin"], int(row["begin"])))
-        return at > 0 and bool(rows["state"][at - 1] == State.RUNNING)
+        turns = self._turns[int(row["thread"])]
+        at = int(turns.begins.searchsorted(row["begin"]))
+        return at > 0 and bool(turns.rows["state"][at - 1] == State.RUNNING)
 
     def _answers(self, row: Any) -> bool:
         """Whether the call in which a thread waited put an answer into a connection: it was full."""
@@ -779,9 +779,9 @@ class Account:
 
     def _again(self, row: Any) -> Any:
         """The wait for the same word that follows one that its time-out ended; None where none does."""
-        rows = self._rows[int(row["thread"])]
-        at = int(np.searchsorted(rows["begin"], int(row["begin"])))
-        for other in rows[at + 1 : at + 4]:
+        turns = self._turns[int(row["thread"])]
+        at = int(turns.begins.searchsorted(row["begin"]))
+        for other in turns.rows[at + 1 : at + 4]:
             if other["state"] == State.BLOCKED:
                 again = (
                     int(other["wait"]) == Wait.FUTEX
@@ -848,9 +848,9 @@ class Account:
             if thread < 0:
                 continue
             read = rows["read"][(rows["sender"] == tid) & (rows["reader"] != tid) & (rows["read"] != NEVER)]
-            own = self._rows[thread]
-            at = np.minimum(np.searchsorted(own["end"], read, side="right"), len(own) - 1)
-            then = own[at] if len(own) else own
+            turns = self._turns[thread]
+            at = np.minimum(turns.ends.searchsorted(read, "right"), len(turns.rows) - 1)
+            then = turns.rows[at] if len(turns.rows) else turns.rows
             waits = then["object"][(then["state"] == State.BLOCKED) & (then["wait"] == Wait.FUTEX)]
             words, counts = np.unique(waits, return_counts=True)
             found[thread] = words[counts >= _OFTEN_IDLE * len(read)].tolist()

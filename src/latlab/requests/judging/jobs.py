@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from latlab.model.schedule import Schedule, Source, State, Wait
+from latlab.model.schedule import Schedule, Source, State, Stretches, Wait
 from latlab.requests.connections import NEVER
 from latlab.schedule.simulation.build import allowed_cpus, strangers_of
 from latlab.schedule.simulation.steps import Deed, Steps
@@ -101,7 +101,7 @@ class Jobs:
     def __init__(self, schedule: Schedule, rows: Array, begun: Array) -> None:
         self._schedule, self.rows, self._begun = schedule, rows, begun
         self._index = {one.tid: index for index, one in enumerate(schedule.threads)}
-        self._of = {index: schedule.of_thread(index) for index in self._index.values()}
+        self._of = {index: Stretches(schedule.of_thread(index)) for index in self._index.values()}
         self._events = self._events_of()
         self._pieces_of = self._pieces()
         self._waits = self._lock_waits()
@@ -152,7 +152,7 @@ class Jobs:
         found: dict[int, list[_Post]] = {}
         number = 0
         for thread in self._events:
-            rows = self._of[thread]
+            rows = self._of[thread].rows
             mine = rows[(rows["state"] == State.BLOCKED) & (rows["wait"] == Wait.FUTEX)]
             for row in mine[(mine["source"] != Source.TIMER) & (mine["waker"] >= 0)]:
                 holder, end = int(row["waker"]), int(row["end"])
@@ -177,8 +177,8 @@ class Jobs:
             thread = self._index.get(int(row["reader"]), -1)
             if thread < 0:
                 continue
-            rows, arrived = self._of[thread], int(row["arrived"])
-            at = int(np.searchsorted(rows["end"], arrived))
+            rows, arrived = self._of[thread].rows, int(row["arrived"])
+            at = int(self._of[thread].ends.searchsorted(arrived))
             if at < len(rows) and rows["state"][at] == State.BLOCKED and rows["begin"][at] <= arrived:
                 ran = at + 1
                 while ran < len(rows) and rows["state"][ran] != State.RUNNING:
@@ -262,10 +262,7 @@ class Jobs:
         )
 
     def _cut(self, thread: int, begin: int, end: int) -> Iterator[tuple[Any, int, int]]:
-        rows = self._of[thread]
-        low = int(np.searchsorted(rows["end"], begin, side="right"))
-        high = int(np.searchsorted(rows["begin"], end, side="left"))
-        for row in rows[low:high]:
+        for row in self._of[thread].between(begin, end):
             yield row, max(begin, int(row["begin"])), min(end, int(row["end"]))
 
     def _piece(
