@@ -67,6 +67,37 @@ def test_a_stage_whose_source_is_as_slow_is_not_named() -> None:
     assert sentence_of_line(line, found).startswith("Cannot tell what limits: stage-1 and source are about")
 
 
+def told_late(seen: Observation) -> Observation:
+    """The same where the source's first wait for room, with which it begins to tell, came late."""
+    at = seen.sweeps["t_ns"]
+    times = {name: np.asarray(values) for name, values in seen.stage_times.items()}
+    mine = times["stage"] == 3
+    late = mine & (times["t_ns"] >= at[len(at) // 5])
+    first = int(np.flatnonzero(late)[0])
+    kept = {name: values[~mine | late] for name, values in times.items()}
+    kept["busy_ns"] = np.where(
+        kept["stage"] == 3, kept["busy_ns"] - int(times["busy_ns"][first]), kept["busy_ns"]
+    )
+    stages = tuple(replace(stage, tid=77) if stage.number == 3 else stage for stage in seen.stages)
+    ends = np.array([at[0], at[-1]])
+    threads = {name: np.zeros(2, np.int64) for name in ("cpu_ns", "wait_ns", "voluntary", "involuntary")}
+    threads |= {"t_ns": ends, "tid": np.full(2, 77), "pid": np.full(2, 7)}
+    return replace(seen, stages=stages, stage_times=kept, threads=threads)
+
+
+def test_a_source_that_first_waits_late_was_busy_until_then() -> None:
+    # Until its first wait for room it never waited.
+    seen = with_own_times()
+    at, put = seen.sweeps["t_ns"], seen.samples["in"][seen.samples["queue"] == 0]
+    half = len(at) // 2
+    gap_ns = int(0.99 * float(at[-1] - at[half]) / float(put[-1] - put[half]))
+    late = told_late(with_source(gap_ns))
+    found = analyse(late)
+    assert [doubt.kind for doubt in found.doubts] == [DoubtKind.SOURCE_AS_SLOW]
+    (source,) = fit_model(late).sources
+    assert source.most_hz == pytest.approx(1e9 / gap_ns, rel=0.05)
+
+
 def test_a_source_that_tells_nothing_makes_the_forecast_conditional() -> None:
     observation = with_own_times()
     found = modelled(observation, "stage-1", seed=1, events=400)

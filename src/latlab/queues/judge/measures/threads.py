@@ -66,13 +66,15 @@ def stage_times(
         By label, shape (blocks,): the mean over the threads and tasks of that label. Only stages that say
         anything: one that never left its first state, and took nothing, tells nothing of itself. Where a
         process tells of a stage in several files (of queues that were counted in two ways), what it waits for
-        in each is no work: busy is the rest of all.
+        in each is no work: busy is the rest of all. Who only puts may tell nothing before it first waits for
+        room: it was busy until then, as long as its thread is seen.
     """
     times = observation.stage_times
     if column not in times or not len(times["t_ns"]):
         return {}
     lasted = np.diff(edges) / 1e9
     pids = {process.number: process.pid for process in observation.processes}
+    drains = {queue.drain for queue in observation.queues}
     found: dict[str, list[tuple[int, int, int, NDArray[np.float64]]]] = {}
     order = np.argsort(times["stage"], kind="stable")
     starts = np.searchsorted(times["stage"][order], np.arange(len(observation.stages) + 1))
@@ -84,7 +86,11 @@ def stage_times(
         took = int(events[-1]) - int(events[0])
         if int(times["transitions"][rows[-1]]) < 2 and not events[-1]:
             continue
-        sums = np.interp(edges, times["t_ns"][rows], times[column][rows].astype(float))
+        at = times["t_ns"][rows]
+        sums = np.interp(edges, at, times[column][rows].astype(float))
+        if column == "busy_ns" and stage.label not in drains:
+            began = _seen_since(observation, stage.tid, int(at[0]))
+            sums += np.clip(edges, began, at[0]) - at[0]
         pid = pids.get(stage.process, -1 - stage.process)
         found.setdefault(stage.label, []).append((took, pid, stage.process, np.diff(sums) / 1e9))
     result = {}
@@ -107,6 +113,12 @@ def stage_times(
             threads, total = threads + count, total + count * each
         result[label] = total / threads
     return result
+
+
+def _seen_since(observation: Observation, tid: int, until: int) -> int:
+    """When the kernel first told of a thread, if that was before then."""
+    rows = rows_of(observation, tid)
+    return until if rows is None else min(until, int(observation.threads["t_ns"][rows].min()))
 
 
 def user_times(
