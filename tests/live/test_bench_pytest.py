@@ -36,6 +36,32 @@ def test_pedantic(benchmark):
 def test_sizes(benchmark, size):
     assert benchmark(range, size) == range(size)
 
+def test_woven(benchmark_weave, benchmark):
+    benchmark_weave("textwrap.dedent")
+    import textwrap
+    assert textwrap.dedent("  x") == "x"
+    assert benchmark.stats.stats.mean > 0
+
+def test_put_back():
+    import textwrap
+    assert not hasattr(textwrap.dedent, "__wrapped__")
+
+def test_counts(benchmark):
+    calls = []
+    benchmark.pedantic(calls.append, args=[1], iterations=10, rounds=2)
+    assert len(calls) == 21
+    with pytest.raises(ValueError):
+        benchmark.pedantic(calls.append, rounds="x")
+
+def test_counts_are_checked(benchmark):
+    with pytest.raises(TypeError):
+        benchmark.pedantic(len, args=[1], setup=lambda: ([1], {}))
+
+@pytest.mark.benchmark(min_rounds=3000, max_time=0.01)
+def test_rounds(benchmark):
+    benchmark(int)
+    assert benchmark.stats.stats.rounds >= 3000
+
 def test_raises(benchmark):
     with pytest.raises(ValueError):
         benchmark(int, "x")
@@ -72,9 +98,12 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.side_by_side
 def test_tests_written_for_pytest_benchmark_run_unchanged(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TESTS)
+    (tmp_path / "conftest.py").write_text(
+        "def pytest_benchmark_update_json(config, benchmarks, output_json):\n    pass\n"
+    )
     done = run(tmp_path, "--latlab", "--latlab-seconds", "0.1", "--strict-markers")
     assert done.returncode == 0, done.stdout
-    assert "6 passed" in done.stdout
+    assert "11 passed" in done.stdout
     assert "latlab" in done.stdout
     assert {"sleeps", "benchmarks"} <= set(done.stdout.splitlines())
     assert "test_sizes[100]" in done.stdout
@@ -139,13 +168,15 @@ def pytest_addoption(parser):  # as pytest-benchmark's plug-in
 def test_options_of_pytest_benchmark_are_honoured_or_said(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(OPTIONS)
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --benchmark-autosave\n")
-    (tmp_path / "test_it.py").write_text(TESTS.replace('group="sleeps"', 'group="sleeps", min_rounds=9'))
+    (tmp_path / "test_it.py").write_text(
+        TESTS.replace('group="sleeps"', 'group="sleeps", min_rounds=9, timer=time.time')
+    )
     few = ("--latlab", "--latlab-seconds", "0.05")
     said = run(tmp_path, *few, "--benchmark-sort=mean", "--benchmark-only")
-    assert "5 passed, 1 skipped" in said.stdout
-    assert "--benchmark-autosave, --benchmark-sort, benchmark(min_rounds=…) not honoured" in said.stdout
+    assert "9 passed, 2 skipped" in said.stdout
+    assert "--benchmark-autosave, --benchmark-sort, benchmark(timer=…) not honoured" in said.stdout
     assert "--benchmark-only not" not in said.stdout
-    assert "1 passed, 5 skipped" in run(tmp_path, *few, "--benchmark-skip").stdout
+    assert "2 passed, 9 skipped" in run(tmp_path, *few, "--benchmark-skip").stdout
     plain = "def test_it(benchmark):\n    assert benchmark(int, '3') == 3\n    assert benchmark.disabled\n"
     (tmp_path / "test_it.py").write_text(plain)
     disabled = run(tmp_path, *few, "--benchmark-disable")

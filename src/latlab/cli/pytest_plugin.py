@@ -8,20 +8,18 @@ is imported by the first benchmark.
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import types
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from latlab.bench import Results
-    from latlab.model.bench import Sample
-
-__all__ = ["Benchmark"]
+    from latlab.cli.pytest_fixture import Benchmark
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("latlab", "latlab benchmarks")
     group.addoption("--latlab", action="store_true", help="Measure the tests that use the benchmark fixture.")
     group.addoption(
-        "--latlab-seconds", type=float, default=1.0, metavar="S", help="Budget a benchmark. Default: 1."
+        "--latlab-seconds", type=float, metavar="S", help="Budget a benchmark. Default: its max_time, or 1."
     )
     group.addoption(
         "--latlab-baseline", type=Path, metavar="FILE", help="Judge against this file; fails if slower."
@@ -47,13 +45,41 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if config.getoption("numprocesses", None):
         raise pytest.UsageError("--latlab measures one test at a time: leave -n out")
-    if config.getoption("--latlab-seconds") <= 0:
+    given = config.getoption("--latlab-seconds")
+    if given is not None and given <= 0:
         raise pytest.UsageError("--latlab-seconds takes a time above 0")
     for plugin in list(config.pluginmanager.get_plugins()):
         if getattr(plugin, "__name__", "") == "pytest_benchmark.plugin":
             config.pluginmanager.unregister(plugin)
+    _offer_hooks(config.pluginmanager)
     config.addinivalue_line("markers", "benchmark(group): a benchmark's group and options")
     config.pluginmanager.register(_Session(config), "latlab-benchmarks")
+
+
+# Hooks of pytest-benchmark: a conftest.py that has one would be refused where that is not installed.
+_HOOKS = {
+    "pytest_benchmark_scale_unit": "config, unit, benchmarks, best, worst, sort",
+    "pytest_benchmark_generate_machine_info": "config",
+    "pytest_benchmark_update_machine_info": "config, machine_info",
+    "pytest_benchmark_generate_commit_info": "config",
+    "pytest_benchmark_update_commit_info": "config, commit_info",
+    "pytest_benchmark_group_stats": "config, benchmarks, group_by",
+    "pytest_benchmark_generate_json": "config, benchmarks, include_data, machine_info, commit_info",
+    "pytest_benchmark_update_json": "config, benchmarks, output_json",
+    "pytest_benchmark_compare_machine_info": "config, benchmarksession, machine_info, compared_benchmark",
+}
+
+
+def _offer_hooks(manager: pytest.PytestPluginManager) -> None:
+    """Know the hooks that nobody knows yet; none is called."""
+    specs = types.ModuleType("pytest_benchmark_hooks")
+    for name, arguments in _HOOKS.items():
+        known = getattr(manager.hook, name, None)
+        if known is None or not known.has_spec():
+            exec(f"def {name}({arguments}): pass", specs.__dict__)
+            pytest.hookspec()(specs.__dict__[name])
+    if any(name in specs.__dict__ for name in _HOOKS):
+        manager.add_hookspecs(specs)
 
 
 # What of pytest-benchmark's options is honoured; the rest is said to be set aside with its plug-in.
@@ -65,136 +91,6 @@ def _asked_of_other(config: pytest.Config) -> list[str]:
     words = [*config.getini("addopts"), *shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))]
     words += map(str, config.invocation_params.args)
     return list(dict.fromkeys(w.split("=")[0] for w in words if w.startswith("--benchmark-")))
-
-
-class Benchmark:
-    """What a test calls: benchmark(function, *args, **kwargs), or benchmark.pedantic(...).
-
-    Attributes:
-        name: of the test.
-        fullname: its path and name.
-        group: of benchmarks that are shown together.
-        extra_info: whatever the test wants to keep with its result.
-        param: the parameters' text of the test's name.
-        params: the parameters.
-        unheeded: options of the test's marker that are pytest-benchmark's alone.
-        stats: what was measured, once it was.
-        enabled: whether it measures.
-        disabled: whether it calls the function once and measures nothing.
-    """
-
-    def __init__(self, request: pytest.FixtureRequest, seconds: float, *, disabled: bool = False) -> None:
-        self.name: str = request.node.name
-        self.fullname: str = request.node.nodeid
-        marker = request.node.get_closest_marker("benchmark")
-        self.group: str | None = marker.kwargs.get("group") if marker is not None else None
-        call = getattr(request.node, "callspec", None)
-        self.param: str | None = None if call is None else call.id
-        self.params: dict[str, Any] | None = None if call is None else dict(call.params)
-        self.extra_info: dict[str, Any] = {}
-        self.enabled, self.disabled = not disabled, disabled
-        self.unheeded = [] if marker is None else sorted({*marker.kwargs} - {"group"})
-        self.sample: Sample | None = None
-        self.stats: _Stats | None = None
-        self._seconds = seconds
-
-    def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Measure calls of a function; what it returned last."""
-        from latlab.bench import measure_call
-
-        if self.disabled:
-            return function(*args, **kwargs)
-        self._once()
-        call = functools.partial(function, *args, **kwargs) if args or kwargs else function
-        result, sample = measure_call(call, seconds=self._seconds)
-        self._keep(sample)
-        return result
-
-    def pedantic(
-        self,
-        target: Callable[..., Any],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-        setup: Callable[[], Any] | None = None,
-        teardown: Callable[..., Any] | None = None,
-        rounds: int = 1,
-        warmup_rounds: int = 0,
-        iterations: int = 1,
-    ) -> Any:
-        """Measure just so many rounds of so many calls; what the last returned."""
-        from latlab.bench import measure_rounds
-
-        if rounds < 1 or iterations < 1 or warmup_rounds < 0:
-            raise ValueError("rounds and iterations must be 1 or more, and warmup_rounds 0 or more")
-        if setup is not None and (iterations != 1 or args or kwargs):
-            raise ValueError("with a setup there is one iteration, and it makes the arguments")
-        if self.disabled:
-            made = None if setup is None else setup()
-            args, kwargs = (args, kwargs) if made is None else made
-            result = target(*args, **(kwargs or {}))
-            if teardown is not None:
-                teardown(*args, **(kwargs or {}))
-            return result
-        self._once()
-        result, sample = measure_rounds(
-            target,
-            args,
-            kwargs or {},
-            rounds=rounds,
-            iterations=iterations,
-            warmup=warmup_rounds,
-            set_up=setup,
-            tear_down=teardown,
-        )
-        self._keep(sample)
-        return result
-
-    def _once(self) -> None:
-        if self.sample is not None:
-            raise RuntimeError("the benchmark fixture is used once a test")
-
-    def _keep(self, sample: Sample) -> None:
-        self.sample, self.stats = sample, _Stats(sample, self)
-
-
-class _Stats:
-    """What was measured, in seconds and by the names that pytest-benchmark gives it."""
-
-    def __init__(self, sample: Sample, of: Benchmark) -> None:
-        import numpy as np
-
-        self.name, self.fullname, self.group = of.name, of.fullname, of.group
-        self.param, self.params, self.extra_info = of.param, of.params, of.extra_info
-
-        data = sample.times_ns * 1e-9
-        self.data: list[float] = data.tolist()
-        self.min, self.max = float(data.min()), float(data.max())
-        self.mean, self.median = float(data.mean()), float(np.median(data))
-        self.stddev = float(data.std(ddof=1)) if len(data) > 1 else 0.0
-        self.q1, self.q3 = (float(q) for q in np.quantile(data, (0.25, 0.75)))
-        self.iqr = self.q3 - self.q1
-        low, high = self.q1 - 1.5 * self.iqr, self.q3 + 1.5 * self.iqr
-        self.ld15iqr, self.hd15iqr = float(data[data >= low].min()), float(data[data <= high].max())
-        self.iqr_outliers = int(((data < low) | (data > high)).sum())
-        self.stddev_outliers = int((np.abs(data - self.mean) > self.stddev).sum())
-        self.outliers = f"{self.stddev_outliers};{self.iqr_outliers}"
-        self.rounds, self.iterations = len(data), sample.batch
-        self.total, self.ops = float(data.sum()), 1 / self.mean
-
-    @property
-    def stats(self) -> _Stats:
-        """Itself: pytest-benchmark has one object within another."""
-        return self
-
-    def as_dict(self) -> dict[str, Any]:
-        """What was measured by its names, without the single times."""
-        return {name: value for name, value in vars(self).items() if isinstance(value, (int, float, str))}
-
-    def __getitem__(self, name: str) -> Any:
-        """stats["mean"], as pytest-benchmark has it."""
-        if name.startswith("_") or not hasattr(self, name):
-            raise KeyError(name)
-        return getattr(self, name)
 
 
 def _effect(text: str | None) -> float | None:
@@ -251,11 +147,21 @@ class _Session:
     @pytest.fixture
     def benchmark(self, request: pytest.FixtureRequest) -> Iterator[Benchmark]:
         """Measures a function: benchmark(function, *args, **kwargs)."""
+        from latlab.cli.pytest_fixture import Benchmark
+
         one = Benchmark(request, self.config.getoption("--latlab-seconds"), disabled=self.disable)
         self.unheeded += (f"benchmark({name}=…)" for name in one.unheeded)
-        yield one
+        try:
+            yield one
+        finally:
+            one.unweave()
         if one.sample is not None:
             self.measured.append(one)
+
+    @pytest.fixture
+    def benchmark_weave(self, benchmark: Benchmark) -> Callable[..., None]:
+        """Measures the first call of a function that something else makes: benchmark_weave("module.name")."""
+        return benchmark.weave
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

@@ -25,7 +25,7 @@ _WARM_S = 0.1  # of the budget
 _QUANTA = 1000  # of the clock, as in the native loop
 
 
-def measure_call(call: Callable[[], Any], *, seconds: float) -> tuple[Any, Sample]:
+def measure_call(call: Callable[[], Any], *, seconds: float, fewest: int = 0) -> tuple[Any, Sample]:
     """(what the last call returned, its times) of a callable, for so long.
 
     The first calls are not measured. One that takes longer than the budget is called twice.
@@ -33,6 +33,7 @@ def measure_call(call: Callable[[], Any], *, seconds: float) -> tuple[Any, Sampl
     Args:
         call: without arguments.
         seconds: budget.
+        fewest: rounds, whatever the budget.
     """
     result, first_s = None, math.inf
     begin = time.perf_counter()
@@ -46,8 +47,8 @@ def measure_call(call: Callable[[], Any], *, seconds: float) -> tuple[Any, Sampl
     quantum_s = quantum_ticks * 1e-9  # a tick is a nanosecond or less
     batch = 1 if first_s > _QUANTA * quantum_s else 0
     each_s = max(first_s, _QUANTA * quantum_s)
-    fewest = FEWEST_ROUNDS if FEWEST_ROUNDS * first_s < seconds else max(1, int(seconds / first_s))
-    rounds = min(MOST_ROUNDS, max(fewest, int((1 - _WARM_S) * seconds / each_s)))
+    least = FEWEST_ROUNDS if FEWEST_ROUNDS * first_s < seconds else max(1, int(seconds / first_s))
+    rounds = min(max(MOST_ROUNDS, fewest), max(least, fewest, int((1 - _WARM_S) * seconds / each_s)))
     with _uncollected():
         ticks, _, batch, _, hz, quantum, read, measuring_ns, _ = _core.measure(
             call, rounds, 0, batch, False, None, None, (-1, True, 0, 0)

@@ -35,14 +35,33 @@ def say(what: str) -> None:
 
 
 def load(path: str) -> types.ModuleType:
-    """The user's file as a module, with its folder first in the search path, as `python FILE` has it."""
-    sys.path.insert(0, os.path.dirname(path))  # noqa: PTH120 - pathlib takes 5 ms to import
-    name = os.path.basename(path).removesuffix(".py")  # noqa: PTH119
+    """The user's file as a module, with its folder first in the search path, as `python FILE` has it.
+
+    A file of a package is that package's module, as asv has its suites: what it imports may begin with a dot.
+    """
+    top, name = os.path.split(path.removesuffix(".py"))
+    folder = top
+    while os.path.exists(os.path.join(top, "__init__.py")):  # noqa: PTH110, PTH118
+        top, package = os.path.split(top)
+        name = f"{package}.{name}"
+    name = name.removesuffix(".__init__")
+    sys.path.insert(0, top)
+    if folder != top:
+        sys.path.append(folder)  # behind the standard library, whose names modules of a package may have
+    package = name if path.endswith("__init__.py") else name.rpartition(".")[0]
+    if package and package != name:
+        __import__(package)
     module = types.ModuleType(name)
     module.__file__ = path
+    if package:
+        module.__package__ = package
+    if package == name:
+        module.__path__ = [folder]
     sys.modules[name] = module
     with open(path, "rb") as file:
         exec(compile(file.read(), path, "exec"), module.__dict__)
+    if package and package != name:
+        setattr(sys.modules[package], name.rpartition(".")[2], module)
     return module
 
 
@@ -165,8 +184,7 @@ def measure(target: Any, config: dict[str, Any]) -> "child_loops.Measured":
     """
     is_class = isinstance(target, type)
     if isinstance(target, child_asv.Asv):
-        run, set_up, tear_down = target.ready(config["parameters"])
-        return child_loops.measure_sync(run, set_up, tear_down, config, counted=False)
+        return target.measured(config, child_loops)
     counted = is_class and bool(getattr(target, "counts_operations", False))
     fixture = target(**config["parameters"]) if is_class else None
     run = fixture.run if is_class else target  # type: ignore[union-attr]
@@ -205,6 +223,8 @@ def main() -> int:
         if not known or (isinstance(target, type) and not callable(getattr(target, "run", None))):
             say("no such fixture or function")
             return EXIT_MISSING
+        if isinstance(target, child_asv.Asv):
+            child_asv.enter_scratch()
         done = prepare(config)
         before, policy = os.sched_getaffinity(0), os.sched_getscheduler(0)
         gc.collect()
@@ -227,7 +247,7 @@ def main() -> int:
             file.write(marshal.dumps((out, done), 4))
         del moved
     except child_asv.Skipped as error:
-        say(f"its setup raised NotImplementedError{f': {error}' if str(error) else ''}")
+        say(str(error))
         return EXIT_SKIPPED
     except child_loops.Uneven:
         say("run() returned different counts")

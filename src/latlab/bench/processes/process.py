@@ -8,9 +8,11 @@ import json
 import marshal
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -327,6 +329,8 @@ class _Process:
         if self.popen.poll() is None:
             os.killpg(self.popen.pid, signal.SIGKILL)
             self.popen.communicate()
+        if self.target.kind == "python":  # where asv's benchmarks write
+            shutil.rmtree(Path(tempfile.gettempdir()) / f"latlab-asv-{self.popen.pid}", ignore_errors=True)
 
 
 def _outputs(running: Sequence[_Process], watch: Watch) -> list[bytes]:
@@ -348,7 +352,9 @@ def _outputs(running: Sequence[_Process], watch: Watch) -> list[bytes]:
         if process.popen.returncode != 0:
             lines = errors.decode(errors="replace").strip().splitlines()
             said = lines[-1] if lines else "it printed nothing"
-            if len(lines) > 1:  # what the fixture or the command said itself, before our own line
+            if (
+                len(lines) > 1 and process.popen.returncode != _SKIPPED
+            ):  # what the fixture or the command said itself, before our own line
                 said += "".join(f"\n  | {line}" for line in lines[-1 - _SAID : -1])
             failed[process.popen.returncode] = _error(process.target, process.popen.returncode, said)
     if failed:

@@ -14,9 +14,10 @@ from latlab.bench.measuring.experiment import Earlier
 from latlab.bench.measuring.plan import plan_from
 from latlab.bench.processes.process import fixtures
 from latlab.bench.results import raw as _raw
+from latlab.bench.results import suites
 from latlab.bench.results.recorder import Recorder, raw_of
 from latlab.bench.results.targets import Target, named, parse
-from latlab.errors import InputError, UsageError
+from latlab.errors import InputError, LatlabError, UsageError
 from latlab.model.bench import Judgement
 from latlab.model.statistics.paired import Ruling
 from latlab.stats.experiments import paired
@@ -41,6 +42,11 @@ def settle(target: Target, *, timeout_s: float = 60.0) -> Target:
     Raises:
         UsageError: it holds none or several.
     """
+    if target.is_folder:
+        found = expand(target, timeout_s=timeout_s)[0]
+        if len(found) > 1:
+            raise UsageError(f"{target.text} holds several fixtures", remedy=f"name one: {found[0].suite}.…")
+        return found[0]
     if target.kind == "command" or target.fixture is not None:
         return target
     return named(target, fixtures(target, timeout_s=timeout_s)[0])
@@ -55,19 +61,49 @@ def expand(target: Target, *, timeout_s: float = 60.0) -> tuple[list[Target], di
     Raises:
         UsageError: the file holds no fixture.
     """
+    if target.is_folder:
+        return _expanded(target, timeout_s)
     found, report = fixtures(target, timeout_s=timeout_s)
     names = list(found) if target.fixture is None else [target.fixture]
     if not names:
-        raise UsageError(
-            f"{target.text} holds no fixture", remedy="write a class with a method run(), or name a function"
-        )
-    out = []
+        raise UsageError(f"{target.text} holds no fixture", remedy=suites.remedy(target.path, target.text))
+    out: list[Target] = []
     for name in names:
-        declared = {k: v for k, v in found.get(name, {}).items() if k not in target.parameters}
-        for values in itertools.product(*declared.values()):
-            parameters = {**target.parameters, **dict(zip(declared, values, strict=True))}
-            out.append(dataclasses.replace(target, fixture=name, parameters=parameters))
+        out += _with_parameters(dataclasses.replace(target, fixture=name), found.get(name, {}))
     return out, report
+
+
+def _with_parameters(target: Target, declared: Mapping[str, list[Any]]) -> list[Target]:
+    open_ = {k: v for k, v in declared.items() if k not in target.parameters}
+    return [
+        dataclasses.replace(target, parameters={**target.parameters, **dict(zip(open_, values, strict=True))})
+        for values in itertools.product(*open_.values())
+    ]
+
+
+def _expanded(folder: Target, timeout_s: float) -> tuple[list[Target], dict[str, str]]:
+    """The same of a folder. A file that can't be loaded is a target that fails, and loses nothing of the
+    others."""
+    assert folder.path is not None
+    text = folder.text if folder.fixture is None else folder.text.removesuffix(f":{folder.fixture}")
+    found: list[Target] = []
+    for module, path in suites.modules(folder.path):
+        if not suites.may_hold(module, folder.fixture):
+            continue
+        name = f"{text.rstrip('/')}/{path.relative_to(folder.path)}"
+        one = dataclasses.replace(folder, text=name, path=path, fixture=None, suite=module)
+        try:
+            declared = fixtures(one, timeout_s=timeout_s)[0]
+        except LatlabError:
+            found.append(dataclasses.replace(one, fixture="(file)"))
+            continue
+        for fixture in declared:
+            if suites.is_wanted(f"{module}.{fixture}", folder.fixture):
+                found += _with_parameters(dataclasses.replace(one, fixture=fixture), declared[fixture])
+    if not found:
+        what = "holds no fixture" if folder.fixture is None else f"holds no fixture {folder.fixture}"
+        raise UsageError(f"{text} {what}", remedy=suites.remedy(folder.path, text))
+    return found, {}
 
 
 def couples(

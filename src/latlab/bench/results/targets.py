@@ -34,6 +34,7 @@ class Target:
         search: folders in which Python looks first for modules.
         interpreter: of another Python, which measures without latlab's native loop; None for latlab's own.
         title: how results call it, where not by its command or its fixture and parameters.
+        suite: the module of a folder of fixtures that it is in, which its name begins with.
     """
 
     kind: Kind
@@ -46,11 +47,17 @@ class Target:
     search: tuple[str, ...] = ()
     interpreter: str | None = None
     title: str = ""
+    suite: str = ""
 
     @property
     def apart(self) -> bool:
         """Whether its processes can't take turns: it is not latlab's loop that measures."""
         return self.kind in ("command", "google")
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder of files, and its fixture a pattern."""
+        return self.kind == "python" and self.path is not None and self.path.is_dir()
 
     @property
     def name(self) -> str:
@@ -60,11 +67,17 @@ class Target:
         if self.kind == "command":
             return shlex.join(self.command)
         values = ",".join(f"{k}={v}" for k, v in sorted(self.parameters.items()))
-        return f"{self.fixture}[{values}]" if values else str(self.fixture)
+        return f"{self.called}[{values}]" if values else self.called
+
+    @property
+    def called(self) -> str:
+        """Its fixture, whatever the parameters."""
+        return f"{self.suite}.{self.fixture}" if self.suite else str(self.fixture)
 
 
 def parse(text: str, parameters: Mapping[str, Any] | None = None) -> Target:
-    """Understand FILE.py[:Fixture], FILE.so[:Fixture or symbol], PROGRAM[:Fixture] or a command.
+    """Understand FILE.py[:Fixture], FOLDER[:PATTERN], FILE.so[:Fixture or symbol], PROGRAM[:Fixture] or a
+    command.
 
     A program may be one of latlab's fixtures or of Google Benchmark's.
 
@@ -81,6 +94,8 @@ def parse(text: str, parameters: Mapping[str, Any] | None = None) -> Target:
     if not file or "/" in fixture or " " in fixture:
         file, fixture = text, ""
     path = Path(file)
+    if path.is_dir():
+        return Target("python", text, path.resolve(), fixture or None, parameters=given)
     kind: Kind | None = None
     if path.suffix == ".py":
         kind = "python"

@@ -88,7 +88,7 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
             tests[target.name] = samples
             costs = bench.costs_of(target, how, samples)
             documents.append(bench_text.summary_json(target.name, samples, mean=options["mean"], costs=costs))
-            swept_as = f"{target.fixture} (cold)" if how.cold else str(target.fixture)
+            swept_as = f"{target.called} (cold)" if how.cold else target.called
             points.append((swept_as, target.parameters, documents[-1]["summary"]["p50"]))
         if not tests and failed:
             raise failed[0][1]
