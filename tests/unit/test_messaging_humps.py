@@ -46,6 +46,43 @@ def test_many_messages_are_enough() -> None:
     assert not any(humps_of(random.normal(50_000, 5000, 2000).astype(np.int64), 9.0)[2] for _ in range(20))
 
 
+@pytest.mark.parametrize(("every", "count"), [(64, 5000), (64, 200_000), (1000, 40_000), (1000, 1_000_000)])
+def test_a_rare_way_of_every_kth_message_is_a_hump(every: int, count: int) -> None:
+    random = np.random.default_rng(every)
+    values = 20_000 * np.exp(0.1 * random.standard_normal(count))
+    values[3::every] *= 5
+    humps, _, _ = humps_of(np.rint(values).astype(np.int64), 9.0)
+    assert [hump.weight for hump in humps] == pytest.approx([1 - 1 / every, 1 / every], abs=3e-4)
+
+
+def test_a_rare_way_of_too_few_messages_is_said_to_be_possible() -> None:
+    random = np.random.default_rng(2)
+    for _ in range(10):
+        latency = 20_000 * np.exp(0.15 * random.standard_normal(1000))
+        latency[3::64] *= 4
+        found = analyse(measured(np.rint(latency).astype(np.int64), count=1000))
+        assert found.verdict.period is not None
+        assert found.verdict.period.every == 64
+        assert len(found.humps) == 2 or found.humps_unsure
+
+
+def test_what_one_stall_delayed_is_no_rare_way() -> None:
+    random = np.random.default_rng(3)
+    values = 20_000 * np.exp(0.1 * random.standard_normal(50_000))
+    values[1000:1100] += 4_000_000
+    assert len(humps_of(np.rint(values).astype(np.int64), 9.0)[0]) == 1
+
+
+def test_the_edge_of_a_hump_is_none_of_its_own_beside_another_hump() -> None:
+    wrong = 0
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        values = 50_000 * np.exp(0.15 * random.standard_normal(10_000))
+        values[random.random(10_000) < 0.4] *= 8
+        wrong += len(humps_of(np.rint(values).astype(np.int64), 9.0)[0]) != 2
+    assert wrong == 0
+
+
 def test_steps_of_one_reading_of_the_clock_are_not_humps() -> None:
     random = np.random.default_rng(1)
     looks = np.rint(random.normal(19, 1.5, 20_000)) * 10 + random.normal(0, 0.7, 20_000)

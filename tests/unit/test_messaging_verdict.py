@@ -144,6 +144,17 @@ def test_every_thousandth_message_that_is_slow_is_a_period() -> None:
     assert period.late_ns == pytest.approx(40 * MS, rel=0.01)
 
 
+def test_every_second_message_that_is_slow_is_a_period_of_messages() -> None:
+    random = np.random.default_rng(1)
+    latency = random.integers(20_000, 60_000, 5000)
+    latency[::2] += 2 * MS
+    period = find_period(
+        np.arange(5000), latency, np.cumsum(random.exponential(10_000, 5000)).astype(np.int64)
+    )
+    assert period is not None
+    assert period.every == 2
+
+
 def test_every_tenth_message_that_is_slow_is_a_period() -> None:
     random = np.random.default_rng(1)
     latency = random.integers(20_000, 60_000, 50_000)

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from latlab.messaging.judging.humps import hump_sample
-from latlab.stats.shapes.humps import find_humps
+from latlab.messaging.judging.humps import humps_of
 from latlab.stats.thinning import drawn, extremes
 
 
@@ -32,13 +31,13 @@ def test_humps_of_messages_that_alternate_are_both_found_at_every_size() -> None
     for count in (30_000, 40_000, 100_000, 200_000):
         latency = (random.normal(28_000, 1_000, count)).astype(np.int64)
         latency[1::2] += 250_000
-        found = find_humps(hump_sample(latency))
-        assert [round(one.weight, 1) for one in found.humps] == [0.5, 0.5]
+        found, _, _ = humps_of(latency, 9.0)
+        assert [round(one.weight, 1) for one in found] == [0.5, 0.5]
 
 
 def test_every_tenth_message_that_is_late_is_a_hump_of_a_tenth() -> None:
     random = np.random.default_rng(2)
     latency = random.normal(50_000, 2_000, 100_000).astype(np.int64)
     latency[::10] += 2_000_000
-    found = find_humps(hump_sample(latency))
-    assert [round(one.weight, 2) for one in found.humps] == [0.9, 0.1]
+    found, _, _ = humps_of(latency, 9.0)
+    assert [round(one.weight, 2) for one in found] == [0.9, 0.1]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.messaging._summaries import Counted, counted, summarise, summarise_rates
-from latlab.messaging.judging.humps import humps_of
+from latlab.messaging.judging.humps import hides_a_rare_way, humps_of
 from latlab.messaging.judging.stability import stability
 from latlab.messaging.judging.verdict import cause_of, judge
 from latlab.messaging.running.schedule import sizes_of
@@ -89,7 +89,8 @@ def analyse(m: Measurement) -> Result:
     near = summary is not None and summary.median <= 3 * harness
     if near:
         notes.append(f"the median is within 3 x the harness's own {duration(harness)}")
-    verdict, drift = stability(sent_of, waited)
+    steadiness, drift = stability(sent_of, waited)
+    verdict = judge(m, numbers=numbers, waited=waited, due=due_of, stability=steadiness, clock_steps=steps)
     humps, p_value, too_few = humps_of(waited, m.harness_ns[2])
     kernel = _kernel(m, numbers, sent_of, received_of)
     confirmed, unconfirmed = _confirmed(m)
@@ -123,7 +124,7 @@ def analyse(m: Measurement) -> Result:
         cpu_windows=_cpu_windows(m, 0 if summary is None else int(summary.maximum)),
         humps=humps,
         humps_p_value=p_value if latency.size else None,
-        humps_unsure=too_few,
+        humps_unsure=too_few or hides_a_rare_way(humps, verdict.period),
         peaks=_explained(
             m,
             _peaks(
@@ -135,7 +136,7 @@ def analyse(m: Measurement) -> Result:
                 changes=s.load in ("file", "steps"),
             ),
         ),
-        stability=verdict,
+        stability=steadiness,
         drift=drift,
         signs={"rising": rising, "falling": falling, "stable": max(0, latency.size - 1) - rising - falling},
         identity_violations=violations,
@@ -154,7 +155,7 @@ def analyse(m: Measurement) -> Result:
         idle=m.idle,
         stalls_ns=tuple((n, end - start) for n, start, end in m.stalls_ns),
         notes=tuple(notes),
-        verdict=judge(m, numbers=numbers, waited=waited, due=due_of, stability=verdict, clock_steps=steps),
+        verdict=verdict,
         confirm_latency=confirmed,
         unconfirmed=unconfirmed,
         groups=_groups(m),

@@ -12,6 +12,7 @@ from latlab.model.messaging.results import Period
 Integers = npt.NDArray[np.int64]
 _FEWEST = 8  # slow messages, or a chance agreement could look like a period
 _LEVEL = 1e-6  # of all that is tried together
+_MOST_CHANCE = 0.8  # of memoryless slow messages' distances, those that are multiples of their median
 _HITS = 0.9  # of the distances that have to be whole multiples of the period
 
 
@@ -79,7 +80,7 @@ def _sure(apart: npt.NDArray[np.float64], period: float, tolerance: float, *, di
     chance = min(1.0, (2 * tolerance + 1) / period if discrete else 2 * tolerance / period)
     # A message's number that is at a memoryless distance is at the median rather often when that is small.
     if discrete and period < 10:
-        chance = min(1.0, 2.5 * chance)
+        chance = min(_MOST_CHANCE, 2.5 * chance)
     if hits < _HITS * count or chance >= 1.0:
         return False
     tail = sum(

@@ -16,7 +16,7 @@ from latlab.reports.html import Page
 from latlab.reports.messaging.gnuplot import WINDOWS, Size, histogram, running, windowed
 from latlab.reports.messaging.verdict import verdict
 from latlab.stats.thinning import extremes
-from latlab.words import duration, plural, rate, share, unit_of
+from latlab.words import duration, plural, rate, relative, unit_of
 
 __all__ = ["axis_unit", "write_html"]
 
@@ -89,7 +89,7 @@ def write_html(
     centres, counts = histogram(latency, bins, overlap)
     bars = {"type": "bar", "x": (centres / ns).tolist(), "y": counts.tolist(), "name": "messages"}
     layout = {"xaxis": {"title": {"text": axis}}, "yaxis": {"title": {"text": "messages"}}}
-    humps = ", ".join(f"{duration(h.at_ns)} ({share(h.weight, digits=0)})" for h in r.humps)
+    humps = ", ".join(f"{duration(h.at_ns)} ({relative(h.weight)})" for h in r.humps)
     several = f"{len(r.humps)} hump{'' if len(r.humps) == 1 else 's'}"
     few = " (too few messages to tell whether there are more)" if r.humps_unsure else ""
     page.figure({"data": [bars], "layout": layout}, f"Histogram{since} up to p99.9; {several}: {humps}{few}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from latlab.model.messaging.results import Facts, Result, Throughput
 from latlab.model.statistics.summary import Summary
 from latlab.reports.messaging.verdict import cause, verdict
-from latlab.words import count, duration, number, plural, rate, share, size, table
+from latlab.words import count, duration, number, plural, rate, relative, share, size, table
 
 __all__ = ["load", "render", "render_facts"]
 
@@ -145,7 +145,7 @@ def _waiting(r: Result) -> str:
 def _humps(r: Result) -> str:
     if not r.humps:
         return f"{'humps':<21}none"
-    where = ", ".join(f"{duration(h.at_ns)} ({share(h.weight, digits=0)})" for h in r.humps)
+    where = ", ".join(f"{duration(h.at_ns)} ({relative(h.weight)})" for h in r.humps)
     sure = "" if r.humps_p_value is None else f" (dip test p = {r.humps_p_value:.2g})"
     few = "; too few messages to tell whether there are more" if r.humps_unsure else ""
     return f"{'humps':<21}{len(r.humps)} at {where}{sure}{few}"

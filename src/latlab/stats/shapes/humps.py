@@ -20,6 +20,7 @@ Floats = npt.NDArray[np.float64]
 _FEWEST_BEYOND = 5
 _LEAST_SHARE = 0.02
 _GAP_PART = 0.5  # of the level is for the empty stretches
+_MOST_FOR_GAPS = 100_000  # values: of them a hump of 0.05 % has 50
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ def find_humps(
     coarsest: float = np.inf,
     max_values: int = 20_000,
     seed: int = 0,
+    least_share: float = _LEAST_SHARE,
 ) -> Humps:
     """Test whether the values have one hump, and find the humps if not.
 
@@ -81,12 +83,15 @@ def find_humps(
     runs, strings and multiresolution, Annals of Statistics 29 (2001)). Nothing depends on a bandwidth or on
     the unit, so a long tail isn't taken for humps. A few per cent of not many values are too few for the dip,
     and so are many humps: those are cut where an empty stretch can't be by chance, whatever one hump's form.
+    Of a rare hump, lighter than 2 %, only values whose predecessor is not in it are counted there: what a
+    single stall delayed is alike without being a way that messages take.
 
     The p-value is that of independent values. Latencies that follow one another are alike; test a thinned
     series where that matters.
 
     Args:
-        values: one-dimensional, any order; values that are not finite raise ValueError.
+        values: one-dimensional, as they followed one another, which counts for rare humps alone; values that
+            are not finite raise ValueError.
         alpha: the chance of finding more than one hump where there is one.
         quantum: the step of the clock that measured the values. Ties are spread over it, since a coarse clock
             is not a reason for humps. Detected when None.
@@ -94,55 +99,94 @@ def find_humps(
             humps of equal values.
         max_values: larger series are tested on a random sample of this size (20,000 show a hump of 2 %).
         seed: of that sample.
+        least_share: of the values, that a hump has which is told by the gaps beside it.
     """
     every = np.asarray(values, dtype=np.float64).ravel()
     if not np.all(np.isfinite(every)):
         raise ValueError("humps are of finite values only")
     if every.size == 0:
         return Humps((), 0.0, 1.0, 0, alpha)
-    x = every
-    if every.size > max_values:
-        x = np.random.default_rng(seed).choice(every, max_values, replace=False)
-    x = _spread_ties(np.sort(x), quantum, coarsest)
+    x = _sorted_sample(every, max_values, seed, quantum, coarsest)
     dip = dip_statistic(x)
     p_value = dip_p_value(dip, x.size)
     cuts = _valleys(x, min(critical_dip(alpha, x.size), 0.95 * dip)) if p_value <= alpha else []
-    cuts = sorted([*cuts, *_empty_stretches(x, cuts, _GAP_PART * alpha)])
+    level = _GAP_PART * alpha
+    cuts = sorted([*cuts, *_empty_stretches(x, cuts, level, _LEAST_SHARE)])
+    if least_share < _LEAST_SHARE:
+        wide = _sorted_sample(every, _MOST_FOR_GAPS, seed, quantum, coarsest)
+        rare = _empty_stretches(wide, cuts, level, least_share)
+        if rare:  # once more, by the values alone that began a visit there
+            visits = _visits(every, sorted([*cuts, *rare]))
+            visits = _sorted_sample(visits, _MOST_FOR_GAPS, seed, quantum, coarsest)
+            rare = _empty_stretches(visits, cuts, level, least_share)
+        if rare:
+            cuts, x = _beside_rare(wide, cuts, rare), wide
     return Humps(_between(every, x, cuts), dip, p_value, int(x.size), alpha)
 
 
-def _empty_stretches(x: Floats, cuts: list[float], level: float) -> list[float]:
+def _sorted_sample(every: Floats, most: int, seed: int, quantum: float | None, coarsest: float) -> Floats:
+    """At most this many of the values, drawn at random, sorted, ties spread over the clock's step."""
+    x = every if every.size <= most else np.random.default_rng(seed).choice(every, most, replace=False)
+    return _spread_ties(np.sort(x), quantum, coarsest)
+
+
+def _visits(every: Floats, cuts: list[float]) -> Floats:
+    """The values without those of a rare hump that follow another one of it, or of another rare one."""
+    hump = np.searchsorted(cuts, every)
+    rare = (np.bincount(hump, minlength=len(cuts) + 1) < _LEAST_SHARE * every.size)[hump]
+    kept: Floats = every[np.append(True, ~(rare[1:] & rare[:-1]))]
+    return kept
+
+
+def _beside_rare(x: Floats, cuts: list[float], rare: list[float]) -> list[float]:
+    """The cuts, and those further ones that part a rare hump from another; heavy ones are known already."""
+    edges = sorted([*cuts, *rare])
+    weights = np.diff(np.searchsorted(x, edges), prepend=0, append=x.size)
+    light = weights < _LEAST_SHARE * x.size
+    return [cut for i, cut in enumerate(edges) if cut in cuts or light[i] or light[i + 1]]
+
+
+def _empty_stretches(x: Floats, cuts: list[float], level: float, least_share: float) -> list[float]:
     """The middles of stretches that are empty although there are many values close together on both sides.
+
+    Each part between the cuts is one hump until a stretch is found in it, and then each side of that.
+    """
+    least = max(_FEWEST_BEYOND, math.ceil(least_share * x.size))
+    places = [0, *np.searchsorted(x, sorted(cuts)).tolist(), x.size]
+    parts, found = list(pairwise(places)), []
+    while parts:
+        begin, end = parts.pop()
+        place = _widest_sure(x[begin:end], least, x.size, level)
+        if place is not None:
+            found.append(float(x[begin + place - 1] + x[begin + place]) / 2)
+            parts += [(begin, begin + place), (begin + place, end)]
+    return found
+
+
+def _widest_sure(x: Floats, least: int, most_looks: int, level: float) -> int | None:
+    """The first value beyond the widest stretch that is not empty by chance, if these have one hump.
 
     At one side of it at least, the density of a single hump does not rise from the stretch outwards. Of the j
     values that follow the one before it, j - 1 lie between two known places, and the chance that none of them
     is in the stretch is at most (1 - stretch / distance of the places)^(j - 1), as for equal density.
     Both sides have to be that unlikely, the better j of each counting, times the number of looks.
     """
-    least = max(_FEWEST_BEYOND, math.ceil(_LEAST_SHARE * x.size))
     if x.size < 2 * least:
-        return []
+        return None
     at = np.arange(least, x.size - least + 1)  # the first value beyond
     gap = x[at] - x[at - 1]
     wide = gap > 0
     at, gap = at[wide], gap[wide]
     if not at.size:
-        return []
+        return None
     beyond = np.maximum(_log_chance(x, at, gap), _log_chance(-x[::-1], x.size - at, gap))
     smaller = np.minimum(at, x.size - at)
     # Only values outside of the middle 90 % of the larger part can be as far apart as those are.
     low = np.where(at <= x.size // 2, at + 0.05 * (x.size - at), 0.05 * at).astype(np.int64)
     high = np.where(at <= x.size // 2, at + 0.95 * (x.size - at - 1), 0.95 * (at - 1)).astype(np.int64)
-    looks = np.where(gap >= x[high] - x[low], 2 * smaller, x.size)
+    looks = np.where(gap >= x[high] - x[low], 2 * smaller, most_looks)
     sure = beyond + np.log(looks) <= math.log(level)
-    found: list[float] = []
-    places = sorted(np.searchsorted(x, cuts).tolist())
-    for i in np.flatnonzero(sure)[np.argsort(-gap[sure], kind="stable")].tolist():
-        place = int(at[i])
-        if all(abs(place - other) >= least for other in places):
-            places.append(place)
-            found.append(float(x[place - 1] + x[place]) / 2)
-    return found
+    return int(at[sure][np.argmax(gap[sure])]) if sure.any() else None
 
 
 def _log_chance(x: Floats, at: npt.NDArray[np.int64], gap: Floats) -> Floats:
