@@ -229,3 +229,9 @@ def test_who_watches_runs_before_others_and_what_it_starts_as_usual() -> None:
 def test_who_observes_is_nobodys_neighbour(planted: Schedule) -> None:
     own = {int(name) for name in os.listdir("/proc/self/task")}  # noqa: PTH208
     assert own.isdisjoint(planted.foreign["tid"].tolist())
+
+
+def test_a_child_is_told_by_the_program_that_it_became() -> None:
+    found = captured(["bash", "-c", "(sleep 0.1; exec sleep 0.7) | (sleep 0.2; exec sleep 0.8)"], 1.5)
+    started = {one.command for one in found.threads if one.tid == one.pid}
+    assert {("sleep", "0.7"), ("sleep", "0.8")} <= started

@@ -61,6 +61,30 @@ def test_threads_of_one_name_that_start_in_unlike_functions_are_told_by_these(
     assert sorted(group.name for group in groups_of(made.schedule(), entries)) == names
 
 
+@pytest.mark.parametrize(
+    ("commands", "on", "names"),
+    [
+        (("log write 5", "log read 0"), Wait.PIPE, ["log read", "log write"]),
+        (("python3 log.py write", "python3 log.py read"), Wait.SOCKET, ["log.py read", "log.py write"]),
+        (("gzip -c", "gzip -d"), Wait.PIPE, ["gzip -c", "gzip -d"]),
+        (("log write", "log read"), Wait.FUTEX, ["log"]),  # nothing is handed over
+        (("sort a.txt", "sort b.txt"), Wait.PIPE, ["sort"]),
+        (("log 1", "log 2"), Wait.PIPE, ["log"]),
+        (("log read 1", "log read 2"), Wait.PIPE, ["log"]),
+        (("log", "log"), Wait.PIPE, ["log"]),
+    ],
+)
+def test_processes_of_one_program_that_hand_each_other_work_are_told_by_their_task(
+    commands: tuple[str, str], on: Wait, names: list[str]
+) -> None:
+    made = Made()
+    for pid, command in enumerate(commands, 100):
+        made.thread(command.split()[0], pid)
+        made.commands[pid] = tuple(command.split())
+    made.in_turn(0, 1, 5, on=on)
+    assert sorted(group.name for group in groups_of(made.schedule(), {})) == names
+
+
 def test_an_interpreter_is_named_by_its_script() -> None:
     made = Made()
     main = made.thread("python3")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
@@ -66,6 +67,7 @@ _RATE_S = 0.2  # over which the rate is taken
 _KEYS = {SOCKETS[0]: "sk", SOCKETS[1]: "sk", SOCKETS[2]: "skaddr", LIVES: "skaddr"}
 _LOOK_S = 0.03
 _KEEP_S = 0.5
+_YOUNG = 64  # looks
 _ENDS_S = 0.5
 _QUOTAS_S = 0.1
 _MOST_QUOTAS = 50  # processes whose groups are looked at each time
@@ -166,6 +168,7 @@ class Collector:
         self.members: dict[int, Member] = {}
         self.descriptors = Descriptors()
         self.commands: dict[int, tuple[str, ...]] = {}
+        self._looks: dict[int, int] = {}  # at young processes
         self.narrow: set[int] = set()
         self.ends: dict[int, tuple[str, bool]] = {}
         self.quotas = QuotaWatch()
@@ -188,7 +191,8 @@ class Collector:
                 self.members.setdefault(one.tid, one)
                 if len(one.call) > 1 and WAITS.get(one.call[0]) in _OF_A_DESCRIPTOR:
                     self._look(pid, one.call[1])
-
+        called = Counter(self.commands.values())
+        self._looks = {pid: 1 for pid, command in self.commands.items() if called[command] > 1}
         if self.with_pipes and isinstance(self._tracer, BpfTracer):
             self._peers = frozenset(peers_of(pipes_of(self.pids), self.pids))
             for pid in self._peers:
@@ -262,14 +266,25 @@ class Collector:
             self._add(child)  # a thread's number is harmless: no process has it
         with self._lock:
             news = [pid for pid in self._pids if pid not in self.commands]
+        for pid, looks in list(self._looks.items()):
+            if looks & (looks - 1) == 0:  # ever less often
+                self._called(pid)
+            self._looks[pid] += 1
+            if looks == _YOUNG:
+                del self._looks[pid]
         for pid in news:
             self._called(pid)
+            if pid in self.commands:
+                self._looks[pid] = 1
 
     def _called(self, pid: int) -> None:
-        """Keep by which command a process was started, and whether it is a 32-bit program."""
+        """Keep by which command a process was started, and whether it is a 32-bit program.
+
+        A child has its parent's until it becomes another program: it is looked at again while it is young.
+        """
         command = command_of(pid)
-        if command:
-            self.commands.setdefault(pid, command)
+        if command and command != self.commands.get(pid):
+            self.commands[pid] = command
             if narrow(pid):
                 self.narrow.add(pid)
                 for number in descriptors_of(pid):  # its calls don't tell them

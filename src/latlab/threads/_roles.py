@@ -1,4 +1,7 @@
-"""Threads that do the same are one role, named by what they are called, where they start, or what runs."""
+"""Threads that do the same are one role, named by what they are called, where they start, or what runs.
+
+Over 400 lines: one rule for each way in which threads belong together, in the order in which `analyse` asks them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from latlab.model.schedule import Schedule, ScheduledThread
+import numpy as np
+
+from latlab.model.schedule import Schedule, ScheduledThread, Wait
 
 __all__ = [
     "Group",
@@ -45,6 +50,9 @@ _STATE = re.compile(
 _TITLE = re.compile(r"[\w.-]+: \w")
 _OPTIONS = re.compile(r" (-|\S*/).*$")
 _VERSION = re.compile(r"[\d.]*")  # that a program is called by, and was not started by
+_TASK = re.compile(r"-{0,2}[A-Za-z][A-Za-z_-]*")
+_MOST_TASKS = 8
+_TALKS = 10  # waits that one process ended for another
 _COMM = 15  # bytes of a name that the kernel keeps
 _MANY = 5
 _SHORT = 0.25  # of the observed time
@@ -69,8 +77,9 @@ def groups_of(schedule: Schedule, entries: Mapping[int, str]) -> tuple[Group, ..
         entries: of a thread the function in which it starts, by its samples, where the schedule has none.
     """
     keys: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    called_for = _told_by_words(schedule)
     for index, thread in enumerate(schedule.threads):
-        process = process_name(thread)
+        process = called_for.get(thread.pid) or process_name(thread)
         entry = thread.entry or entries.get(index, "")
         entry = "" if entry in _NO_ENTRY else entry
         called = _called(thread, process)
@@ -119,6 +128,40 @@ def process_name(thread: ScheduledThread) -> str:
         if program.startswith(process[:_COMM]) or _VERSION.fullmatch(process.removeprefix(program)):
             return _STATE.sub("", program).rstrip(": ")
     return process
+
+
+def _told_by_words(schedule: Schedule) -> dict[int, str]:
+    """By pid what a process of a program is called, where others of it hand it work and have another task.
+
+    As of `log write | log read`: the first word that their command lines don't share tells their tasks apart.
+    Those that have a number or a file there are workers alike.
+    """
+    threads = {one.pid: one for one in schedule.threads if one.command}
+    by_name: dict[str, list[int]] = defaultdict(list)
+    for pid, one in threads.items():
+        by_name[process_name(one)].append(pid)
+    found: dict[int, str] = {}
+    for name, pids in by_name.items():
+        words = dict.fromkeys(pids, "")
+        for several in itertools.zip_longest(*(threads[pid].command for pid in pids), fillvalue=""):
+            if len(set(several)) > 1:
+                words = dict(zip(pids, several, strict=True))
+                break
+        tasks = set(words.values())
+        told = 1 < len(tasks) <= _MOST_TASKS and all(_TASK.fullmatch(word) for word in tasks)
+        if told and _talk(schedule, set(pids)):
+            found |= {pid: f"{name} {word}" for pid, word in words.items()}
+    return found
+
+
+def _talk(schedule: Schedule, pids: set[int]) -> bool:
+    """Whether some of these processes wait for what others of them write."""
+    rows = schedule.intervals
+    handed = rows[(rows["waker"] >= 0) & np.isin(rows["wait"], (Wait.PIPE, Wait.SOCKET, Wait.POLL))]
+    process = np.array([one.pid for one in schedule.threads], np.int64)
+    reads, writes = process[handed["thread"]], process[handed["waker"]]
+    among = np.isin(reads, list(pids)) & np.isin(writes, list(pids)) & (reads != writes)
+    return int(among.sum()) >= _TALKS
 
 
 def _behind(command: Sequence[str], process: str) -> str:
