@@ -1,6 +1,6 @@
 """Threads that do the same are one role, named by what they are called, where they start, or what runs.
 
-Over 400 lines: one rule for each way in which threads belong together, in the order in which `analyse` asks them.
+Over 400 lines: one rule for each way in which threads belong together, in the order in which they are asked.
 """
 
 from __future__ import annotations
