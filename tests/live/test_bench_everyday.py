@@ -298,3 +298,29 @@ def test_a_command_comes_before_other_ordinary_work(tmp_path: Path) -> None:
         False,
         {str(os.getpriority(os.PRIO_PROCESS, 0))},
     )
+
+
+AWAITED = """
+import asyncio, time
+class Awaited:
+    async def run(self):
+        kept = [bytearray(100) for _ in range(10)]
+        await asyncio.sleep(0)
+class Prepared:
+    async def set_up(self):
+        self.made = [bytearray(100) for _ in range(1000)]
+    async def run(self):
+        kept = bytearray(100)
+class Slow:
+    def run(self):
+        time.sleep(2.5)
+"""
+
+
+def test_coroutines_costs_are_counted_and_of_slow_runs_it_is_said_why_not(folder: Path) -> None:
+    (folder / "awaited.py").write_text(AWAITED)
+    done = bench(folder, "run", "awaited.py", "--iterations", "1", "--processes", "1", "--json")
+    found = {b["name"]: b for b in json.loads(done.stdout)["benchmarks"]}
+    assert 20 <= found["Awaited"]["costs"]["allocations"] < 80
+    assert found["Prepared"]["costs"]["allocations"] < 100
+    assert (found["Slow"]["costs"], "a run takes 2.5 s" in found["Slow"]["costs_why"]) == ({}, True)

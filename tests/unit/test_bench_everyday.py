@@ -96,6 +96,11 @@ def test_costs_and_rates_are_of_an_operation() -> None:
     assert "0.5 context switches" in said
 
 
+def test_where_costs_were_not_counted_it_is_said_why() -> None:
+    document = summary_json("one", [Sample(np.full(100, 5e9))], uncounted="a run takes 5 s")
+    assert costs_text(document) == "# one: costs beside the time not counted: a run takes 5 s"
+
+
 def test_where_nothing_was_counted_nothing_is_said() -> None:
     assert costs_text(summary_json("one", [Sample(np.full(100, 500.0))])) == ""
 

@@ -22,6 +22,7 @@ from latlab.bench.measuring.inprocess import measure_call, measure_rounds
 from latlab.bench.measuring.plain import costs_of, default_settings, run
 from latlab.bench.measuring.revisions import installed, rebuilding, revisions, uncommitted
 from latlab.bench.results import baseline
+from latlab.bench.results.advice import of_baseline, of_more_runs
 from latlab.bench.results.api import (
     carry_over,
     couples,
@@ -70,7 +71,9 @@ __all__ = [
     "load",
     "measure_call",
     "measure_rounds",
+    "of_baseline",
     "of_command",
+    "of_more_runs",
     "parse",
     "read_any",
     "rebuilding",

@@ -122,7 +122,7 @@ class _Session:
         self.unheeded += [word for word in asked if word.removeprefix("--benchmark-") not in _HONOURED]
         self.before: Results | None = None
         self.effect = _effect(config.getoption("--latlab-effect"))
-        path = config.getoption("--latlab-baseline")
+        self.baseline = path = config.getoption("--latlab-baseline")
         if path is not None:  # read before anything is measured
             from latlab import bench
             from latlab.errors import LatlabError
@@ -181,6 +181,7 @@ class _Session:
                 smallest_effect=self.effect,
                 alpha=0.05,
                 runs=self.before.runs,
+                advice=bench.of_more_runs(f"pytest --latlab --latlab-save-baseline {self.baseline}"),
             )
             documents = [text.judgement_json(j, name=n) for n, j in bench.with_discovery_rate(judged).items()]
             self.lines += [f"{d['name']}: {d['verdict']}: {d['why']}" for d in documents]

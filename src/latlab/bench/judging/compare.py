@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from latlab.bench.results.advice import Advice, of_files
 from latlab.bench.results.imports import Results
 from latlab.model.bench import Judgement
 from latlab.model.evidence.bench import BenchWarning, VerdictSaid
@@ -108,6 +109,7 @@ def judge_unpaired(
     smallest_effect: float,
     alpha: float,
     between: Between | None = None,
+    advice: str | None = None,
 ) -> tuple[PairedResult, tuple[float, float], list[str]]:
     """Judge B against A from their processes' times.
 
@@ -117,11 +119,12 @@ def judge_unpaired(
         smallest_effect: relative.
         alpha: level.
         between: what lies between runs; by default it is assumed.
+        advice: what to do where this can't be told.
 
     Returns:
         (result, whose pairs are processes a side; typical times; warnings).
     """
-    between = between or Between()
+    between, advice = between or Between(), advice or said(VerdictSaid.BOTH_SIDES)
     z = normal_quantile(1 - alpha / 2)
     single = len(a) == 1 or len(b) == 1
     sides = [np.concatenate(list(s)) if single else np.array([midmean(g) for g in s]) for s in (a, b)]
@@ -170,15 +173,17 @@ def judge_unpaired(
             else:
                 warnings.append(said(BenchWarning.BETWEEN_SEEN, runs=between.runs, **differ))
     margin = math.log1p(smallest_effect)
+    why: str
     if low > -margin and high < margin:
         verdict, why = Ruling.EQUIVALENT, said(VerdictSaid.WITHIN, margin=smallest_effect)
     elif low > 0 or high < 0:
         verdict, why = (Ruling.SLOWER if low > 0 else Ruling.FASTER), said(RulingSaid.EXCLUDES_0)
     else:
-        verdict, why = Ruling.INCONCLUSIVE, said(VerdictSaid.INTERLEAVE)
+        verdict, why = Ruling.INCONCLUSIVE, advice
         if min(n, m) < FEWEST and not single:
             taken = math.expm1(effect)
-            why = said(VerdictSaid.TOO_FEW, processes=min(n, m), enough=FEWEST, effect=taken)
+            few = {"processes": min(n, m), "enough": FEWEST, "effect": taken}
+            why = said(VerdictSaid.TOO_FEW, advice=advice, **few)
     processes = min(len(a), len(b))
     needed: int | None = processes
     if verdict is Ruling.INCONCLUSIVE:
@@ -201,6 +206,7 @@ def compare_results(
     smallest_effect: float | None,
     alpha: float,
     runs: Mapping[str, Sequence[float]] | None = None,
+    advice: Advice | None = None,
 ) -> dict[str, Judgement]:
     """Judge all benchmarks that two files have in common; a lone one in each is compared whatever its name.
 
@@ -210,6 +216,7 @@ def compare_results(
         smallest_effect: relative; None for the default.
         alpha: level.
         runs: by benchmark the typical times of side A's runs, where it has several.
+        advice: what to do where a difference can't be told; by default that of two files.
 
     Returns:
         a judgement by name; empty where the files have nothing in common.
@@ -224,6 +231,7 @@ def compare_results(
     why = f"{relative(effect)}, " + (
         "as declared" if smallest_effect is not None else "the default of bench compare"
     )
+    advice = advice or of_files(a, b)
     differences = environment_differences(a.environment, b.environment)
     out = {}
     for one, other in names:
@@ -233,6 +241,7 @@ def compare_results(
             smallest_effect=effect,
             alpha=alpha,
             between=between_runs((runs or {}).get(one, ())),
+            advice=advice(one, other),
         )
         warnings.append(said(BenchWarning.APART))
         if differences:

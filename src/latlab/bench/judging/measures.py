@@ -256,7 +256,7 @@ def combined(
             unsure = [m for m in measures if m.result.verdict is Ruling.INCONCLUSIVE]
             if unsure:
                 why += "; inconclusive for the " + ", ".join(
-                    f"{_said(m.name)} (told to {_reach(m.result)})" for m in unsure
+                    f"{_said(m.name)} ({_reach(m.result)})" for m in unsure
                 )
         elif name != "typical" or verdict is Ruling.MIXED:
             why = f"by the {_said(name)}: {why}"
@@ -287,5 +287,8 @@ def _within(measure: Measure) -> str:
 
 def _reach(result: PairedResult) -> str:
     low, high = result.interval
-    ends = ["open" if end is None else share(end, signed=True) for end in (low, high)]
-    return " to ".join(ends)
+    if low is None and high is None:
+        return "too few measurements for an interval"
+    if low is None or high is None:
+        return f"at most {share(high, signed=True)}" if low is None else f"at least {share(low, signed=True)}"
+    return f"told to {share(low, signed=True)} to {share(high, signed=True)}"

@@ -14,12 +14,14 @@ from latlab.bench.results.recorder import Recorder
 from latlab.bench.results.targets import Target
 from latlab.errors import LatlabError
 from latlab.model.bench import Sample, Settings
+from latlab.model.evidence.bench import CostsSaid
+from latlab.model.evidence.said import said
 from latlab.stats.variance import midmean
 
 __all__ = ["costs_of", "default_settings", "own_iterations", "run"]
 
 DEFAULT_PROCESSES = 5
-_COUNTING_S, _LONGEST_COUNTED_S = 0.05, 0.5
+_COUNTING_S, _LONGEST_COUNTED_S = 0.05, 2.0
 # A call that takes more of the budget than this is measured few times, so that it does not take minutes.
 SLOW, FEWEST_OF_SLOW = 0.02, 2
 
@@ -86,7 +88,7 @@ def run(
     return samples
 
 
-def costs_of(target: Target, settings: Settings, samples: Sequence[Sample]) -> dict[str, float]:
+def costs_of(target: Target, settings: Settings, samples: Sequence[Sample]) -> tuple[dict[str, float], str]:
     """What a run costs beside its time, counted in a process of its own that times nothing.
 
     Args:
@@ -95,18 +97,19 @@ def costs_of(target: Target, settings: Settings, samples: Sequence[Sample]) -> d
         samples: what was measured of it, which says how many runs take `_COUNTING_S`.
 
     Returns:
-        of `COSTS` those that something counts here; empty where a run takes too long to be repeated, or where
-        another loop than latlab's makes it.
+        (of `COSTS` those that something counts here, why there are none).
     """
     run_s = midmean(samples[0].times_ns) * samples[0].operations * 1e-9
-    if target.kind == "google" or run_s > _LONGEST_COUNTED_S:
-        return {}
+    if target.kind == "google":
+        return {}, said(CostsSaid.OTHER_LOOP)
+    if run_s > _LONGEST_COUNTED_S:
+        return {}, said(CostsSaid.LONG, run=run_s, most=_LONGEST_COUNTED_S)
     calls = 1 if target.kind == "command" else max(1, min(10_000, int(_COUNTING_S / max(run_s, 1e-9))))
     plain = dataclasses.replace(
         settings, cpu=None, cpus=(), priority=0, fitting=False, lock_memory=False,
         cold=False, iterations=1, warmup=0 if target.kind == "command" else 2, batch=1, count=calls,
     )  # fmt: skip
     try:
-        return dict(measure_once(target, plain).costs)
-    except LatlabError:
-        return {}  # what was measured stands; a program of an older header knows no counting
+        return dict(measure_once(target, plain).costs), ""
+    except LatlabError as error:  # what was measured stands; a program of an older header knows no counting
+        return {}, said(CostsSaid.FAILED, why=str(error).splitlines()[0])

@@ -156,6 +156,9 @@ def measure_async(
             await tear_down() if asyncio.iscoroutinefunction(tear_down) else tear_down()
         return end - begin
 
+    if config["count"]:
+        config["costs"] = count_async(run, set_up, tear_down, config["count"])
+
     async def all_of_it() -> tuple[float, int]:
         for _ in range(config["warmup"] + 1):
             await once(batch)
@@ -187,3 +190,28 @@ def measure_async(
         raise ValueError("run() must return a number of operations above 0, or None")
     quantum, read = bench.clock_grain()
     return out.tobytes(), batch, 1 if count is None else int(count), hz, quantum, read, measuring_ns, b""
+
+
+def count_async(run: Any, set_up: Any, tear_down: Any, calls: int) -> "list[float]":
+    """The costs of so many awaited calls. The loop's are spread over them, where nothing goes before each."""
+    import asyncio
+
+    from latlab._core import bench
+
+    loop = asyncio.new_event_loop()
+
+    async def awaited(what: Any, times: int = 1) -> None:
+        for _ in range(times):
+            result = what()
+            if asyncio.iscoroutine(result):
+                await result
+
+    def through(what: Any, times: int = 1) -> Any:
+        return None if what is None else lambda: loop.run_until_complete(awaited(what, times))
+
+    try:
+        if set_up is None and tear_down is None:
+            return list(bench.count(through(run, calls), 1, None, None))
+        return list(bench.count(through(run), calls, through(set_up), through(tear_down)))
+    finally:
+        loop.close()

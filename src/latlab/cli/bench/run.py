@@ -32,13 +32,16 @@ if TYPE_CHECKING:
     from latlab.bench import Results
 
 
-def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]) -> int:
+def _measure(
+    targets: list[Any], options: dict[str, Any], report: dict[str, str], *, given: Any = None
+) -> int:
     from latlab import bench
     from latlab.reports.bench import sweep
     from latlab.reports.bench import text as bench_text
     from latlab.system.environment import capture
 
     check_outputs(options)
+    asked_for = targets if given is None else [given]
     if options["baseline"] is None and (options["junit"] or options["summary"]):
         raise UsageError(
             "--junit and --summary are of verdicts", remedy="name what is judged by --baseline FILE"
@@ -86,8 +89,12 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
                 failed.append((target.name, error))  # loses nothing of the others
                 continue
             tests[target.name] = samples
-            costs = bench.costs_of(target, how, samples)
-            documents.append(bench_text.summary_json(target.name, samples, mean=options["mean"], costs=costs))
+            costs, uncounted = bench.costs_of(target, how, samples)
+            documents.append(
+                bench_text.summary_json(
+                    target.name, samples, mean=options["mean"], costs=costs, uncounted=uncounted
+                )
+            )
             swept_as = f"{target.called} (cold)" if how.cold else target.called
             points.append((swept_as, target.parameters, documents[-1]["summary"]["p50"]))
         if not tests and failed:
@@ -132,7 +139,7 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
         {k: str(v["value"]) for k, v in facts.items() if "value" in v},
     )
     if before is not None:
-        code = _against(before, now, options, failed)
+        code = _against(before, now, asked_for, options, failed)
     if options["save_baseline"]:
         runs = bench.baseline.add(options["save_baseline"], now.tests, now.environment)
         say(f"latlab: {options['save_baseline']}: {words.plural(runs, 'run')} kept")
@@ -141,14 +148,23 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
 
 
 def _against(
-    before: Results, now: Results, options: dict[str, Any], failed: list[tuple[str, LatlabError]]
+    before: Results,
+    now: Results,
+    targets: list[Any],
+    options: dict[str, Any],
+    failed: list[tuple[str, LatlabError]],
 ) -> int:
     """Say what is slower than a baseline; the exit code."""
     from latlab import bench
     from latlab.reports.bench import text as bench_text
 
     judged = bench.compare_results(
-        before, now, smallest_effect=options["effect"], alpha=0.05, runs=before.runs
+        before,
+        now,
+        smallest_effect=options["effect"],
+        alpha=0.05,
+        runs=before.runs,
+        advice=bench.of_baseline(before, now, targets, options["baseline"], Path.cwd()),
     )
     if not judged:
         raise UsageError(
@@ -231,7 +247,7 @@ def run(target: str, **options: Any) -> int:
         one = dataclasses.replace(given, parameters={**given.parameters, **point})
         found, report = bench.expand(one, timeout_s=options["timeout"])
         targets += found
-    return _measure(targets, options, report)
+    return _measure(targets, options, report, given=given)
 
 
 @click.command(context_settings={"ignore_unknown_options": False})

@@ -60,16 +60,36 @@ class VerdictSaid(Kind):
         "an operation takes {ratio:number} times as long in turns with the other side's process as alone, so "
         "that a change may be diluted by as much; raise --seconds"
     )
-    INTERLEAVE = "run them interleaved: latlab bench ab A B"
+    INTERLEAVE = "run them interleaved: {command}"
+    COMMIT = "commit the changes, then run both revisions interleaved: {command}"
+    BOTH_FILES = (
+        "run both sides interleaved, with the earlier code in a folder OLD beside this one: {command}"
+    )
+    BOTH_SIDES = (
+        "run them interleaved: latlab bench ab of both sides' files or commands, or latlab bench rev of two "
+        "revisions"
+    )
+    MORE_RUNS = (
+        "within what this machine may do from one run to the next; more runs of the same code in the "
+        "baseline tell that better: {command}"
+    )
     TOO_FEW = (
         "{processes} processes a side are too few for a verdict, it takes {enough}; taken at face value B "
-        "differs by {effect:signed}; run them interleaved: latlab bench ab A B"
+        "differs by {effect:signed}; {advice}"
     )
     FEW_SLOW_RUNS = (
         "over all that was measured the means differ by {effect:change}, which a few slow runs decide; "
         "measure longer"
     )
     TOO_FEW_ITERATIONS = "needs {groups} times {needed:count} effective iterations, has {effective:count}"
+
+
+class CostsSaid(Kind):
+    """Why what an operation costs beside its time was not counted."""
+
+    LONG = "a run takes {run:seconds}, and they are counted in one more of {most:seconds} at most"
+    OTHER_LOOP = "its runs are made by Google Benchmark's loop"
+    FAILED = "the process that counts them failed: {why}"
 
 
 class LevelSaid(Kind):

@@ -25,7 +25,7 @@ class RulingSaid(Kind):
 class GrowthSaid(Kind):
     """Why times are said to grow by a law, or by none."""
 
-    TOO_FEW = "takes {sizes} sizes or more, the largest {span:count} times the smallest"
+    TOO_FEW = "it takes {sizes} sizes or more, the largest {span:count} times the smallest"
     NONE_FITS = "no law fits: the best is off by {off:share0}"
     ONE_FITS = "every other law fits at least twice as badly"
-    SEVERAL_FIT = "these fit equally well: measure larger sizes, or longer"
+    SEVERAL_FIT = "measure larger sizes, or longer"

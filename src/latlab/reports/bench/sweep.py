@@ -27,6 +27,8 @@ def growth_json(points: Sequence[Point]) -> list[dict[str, Any]]:
                 "name": name,
                 "sizes": [size for size, _ in series],
                 "p50_ns": [ns for _, ns in series],
+                "span": found.span,
+                "ratio": found.ratio,
                 "laws": list(found.laws),
                 "error": found.error,
                 "why": found.why,
@@ -59,13 +61,15 @@ def sweep_text(grown: Sequence[Mapping[str, Any]], threaded: Sequence[Mapping[st
     """Both, a line a benchmark."""
     lines = []
     for one in grown:
+        seen = f"{words.number(one['ratio'])} × the time for {words.number(one['span'])} × the size"
+        seen = f"{one['name']}: {seen} ({words.count(one['sizes'][0])} to {words.count(one['sizes'][-1])})"
         if len(one["laws"]) == 1:
             law = "does not grow" if one["laws"] == ["1"] else f"grows as {one['laws'][0]}"
-            lines.append(f"{one['name']}: {law} with size (fit off by {words.share(one['error'])})")
+            lines.append(f"{seen}; {law} (fit off by {words.share(one['error'])})")
         elif one["laws"]:
-            lines.append(f"{one['name']}: grows as {' or '.join(one['laws'])} with size: {one['why']}")
+            lines.append(f"{seen}; the law is open, {' and '.join(one['laws'])} fit: {one['why']}")
         else:
-            lines.append(f"{one['name']}: growth with size not told: {one['why']}")
+            lines.append(f"{seen}; the law is open: {one['why']}")
     for one in threaded:
         each = zip(one["threads"], one["p50_ns"], one["speed_up"], strict=True)
         steps = [f"{count}: {words.duration(ns)} ({words.number(up)} ×)" for count, ns, up in each]

@@ -23,6 +23,7 @@ __all__ = [
     "costs_text",
     "counted",
     "csv_lines",
+    "interval",
     "judgement_json",
     "judgement_text",
     "measure_json",
@@ -43,7 +44,12 @@ _TAIL = 0.9  # from here on a quantile is of operations, never of a batch's mean
 
 
 def summary_json(
-    name: str, samples: Sequence[Sample], *, mean: bool = False, costs: Mapping[str, float] | None = None
+    name: str,
+    samples: Sequence[Sample],
+    *,
+    mean: bool = False,
+    costs: Mapping[str, float] | None = None,
+    uncounted: str = "",
 ) -> dict[str, Any]:
     """The quick summary of a benchmark.
 
@@ -101,6 +107,7 @@ def summary_json(
         "context": list(first.context),
         "rates": _rates(first, summary["p50"]),
         "costs": {name: total / first.operations for name, total in (costs or {}).items()},
+        "costs_why": uncounted,
         "warnings": warnings,
     }
 
@@ -136,7 +143,10 @@ def costs_text(document: Mapping[str, Any]) -> str:
     if "allocations" in costs:
         allocated = words.size(costs["allocated_bytes"])
         parts.append(f"{words.number(costs['allocations'])} allocations ({allocated})")
-    return f"# {document['name']}: an operation: {', '.join(parts)}" if parts else ""
+    lines = [f"# {document['name']}: an operation: {', '.join(parts)}"] if parts else []
+    if document["costs_why"]:
+        lines.append(f"# {document['name']}: costs beside the time not counted: {document['costs_why']}")
+    return "\n".join(lines)
 
 
 def summary_text(documents: Iterable[Mapping[str, Any]]) -> str:
@@ -224,12 +234,11 @@ def measure_json(measure: Measure) -> dict[str, Any]:
 
 def judgement_text(document: Mapping[str, Any]) -> str:
     """The verdict in some lines."""
-    low, high = document["interval"]
     effect = relative(document["effect"], signed=True)
     a, b = document["typical_ns"]
     lines = [
         f"{document['name']}: {document['verdict']}",
-        f"  B against A  {effect}  [{_percent(low)}, {_percent(high)}] at "
+        f"  B against A  {effect}  {interval(document['interval'])} at "
         f"{share(1 - document['alpha'], digits=0)}, p = {document['p_value']:.2g}",
         f"  A {duration(a)}, B {duration(b)} an operation; {document['pairs']} process pairs",
         f"  {document['why']}",
@@ -238,14 +247,15 @@ def judgement_text(document: Mapping[str, Any]) -> str:
     lines += _reach(document) if document["verdict"] == "inconclusive" else []
     for measure in document.get("measures", ()):
         name = "mean per operation" if measure["name"] == "mean" else measure["name"]
-        ends = ", ".join(map(_percent, measure["interval"]))
-        lines.append(f"  {name}: {measure['verdict']} {_percent(measure['effect'])}  [{ends}]")
+        lines.append(
+            f"  {name}: {measure['verdict']} {_percent(measure['effect'])}  {interval(measure['interval'])}"
+        )
     for shift in document["shifts"]:
         if shift["withheld"]:
             lines.append(f"  {shift['quantile']:<6} withheld: {shift['withheld']}")
         else:
-            ends = ", ".join(map(_percent, shift["interval"]))
-            lines.append(f"  {shift['quantile']:<6} {_percent(shift['effect'])}  [{ends}]")
+            ends = interval(shift["interval"])
+            lines.append(f"  {shift['quantile']:<6} {_percent(shift['effect'])}  {ends}")
     layouts = document["details"].get("layouts", {})
     if layouts.get("deviation") is not None:
         varies = share(layouts["deviation"], digits=2)
@@ -319,6 +329,16 @@ def study_findings(document: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 def counted(count: int, what: str) -> str:
     """1 iteration, 2 iterations."""
     return plural(count, what)
+
+
+def interval(ends: Sequence[float | None]) -> str:
+    """An interval of relative changes; an end that few measurements leave open is said."""
+    low, high = ends
+    if low is None and high is None:
+        return "(too few measurements for an interval)"
+    if low is None or high is None:
+        return f"(at most {_percent(high)})" if low is None else f"(at least {_percent(low)})"
+    return f"[{_percent(low)}, {_percent(high)}]"
 
 
 def _percent(value: float | None) -> str:

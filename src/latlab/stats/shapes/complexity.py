@@ -7,6 +7,7 @@ is named only if every other fits clearly worse.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -40,11 +41,15 @@ class Growth:
         laws: that fit; one where it is sure, none where nothing does or the sizes are too few.
         error: relative, root of the mean square, of the best.
         why: one sentence.
+        span: the largest size over the smallest; 0 of fewer than two.
+        ratio: the time of the largest over that of the smallest.
     """
 
     laws: tuple[str, ...]
     error: float | None
     why: str
+    span: float = 0.0
+    ratio: float = 1.0
 
 
 def growth(sizes: Sequence[float], times: Sequence[float]) -> Growth:
@@ -55,6 +60,17 @@ def growth(sizes: Sequence[float], times: Sequence[float]) -> Growth:
         times: of each, above 0.
     """
     distinct = sorted(set(sizes))
+    if len(distinct) > 1 and distinct[0] > 0:
+        ends = [
+            float(np.median([t for s, t in zip(sizes, times, strict=True) if s == end]))
+            for end in (distinct[0], distinct[-1])
+        ]
+        found = _law(sizes, times, distinct)
+        return dataclasses.replace(found, span=distinct[-1] / distinct[0], ratio=ends[1] / ends[0])
+    return _law(sizes, times, distinct)
+
+
+def _law(sizes: Sequence[float], times: Sequence[float], distinct: Sequence[float]) -> Growth:
     if len(distinct) < FEWEST or distinct[0] <= 0 or distinct[-1] < _SPAN * distinct[0]:
         return Growth((), None, said(GrowthSaid.TOO_FEW, sizes=FEWEST, span=_SPAN))
     weights = 1 / np.asarray(times, dtype=np.float64)
