@@ -59,6 +59,9 @@ class Recorded {
 template <class Function>
 auto component(const char* name, Function&& function,
                const std::source_location& place = std::source_location::current()) {
+  static_assert(std::is_invocable_v<Function>,
+                "a component is called without arguments: wrap the call, as in "
+                "component(\"price\", [&] { return price(order); })");
   using Result = std::invoke_result_t<Function>;
   static_assert(!std::is_reference_v<Result>,
                 "a stub has no object to refer to: let the function return a value, or nothing and use "

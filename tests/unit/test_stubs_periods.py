@@ -1,6 +1,7 @@
 """Working periods within the calls of a component that waits."""
 
 import numpy as np
+import pytest
 
 from latlab.model.stubs import Timeline, TimelineThread
 from latlab.stubs.studies import periods as _periods
@@ -57,3 +58,10 @@ def test_a_traced_run_with_other_calls_says_nothing() -> None:
     timeline = Timeline("captured", 180 * US, (thread(77, (0, 90, "running")),))
     spans = {"p": np.array([[0, 77, 0, 90 * US]])}
     assert _periods.of_calls({("p", 0): unit((40, 50), (40, 50))}, timeline, spans) == {}
+
+
+def test_the_shortest_study_of_more_working_periods_takes_longer() -> None:
+    one = {("a", 0): np.array([[1000, -500], [10, 0]])}  # the second is too short to be studied
+    two = {("a", 0): np.array([[1000, -500], [900, 0]])}
+    assert _periods.least_seconds(one, 0.1) == pytest.approx(1.6)
+    assert _periods.least_seconds(two, 0.1) == pytest.approx(2.4)

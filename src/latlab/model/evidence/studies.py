@@ -127,6 +127,9 @@ class StudyWarning(Kind):
         "are extrapolated"
     )
     NOT_VALIDATED = "not validated: {verdict}"
+    NO_PERIODS = (
+        "no time was left for the working periods of its calls, one at a time: --seconds {wanted} gives it"
+    )
     FAILED_RUNS = "{failed} of {runs} runs failed and were repeated: {first}"
     KEPT = "each call's change of {places} is kept"
     NOT_KEPT = "the change of {name} can't be kept ({why})"
@@ -152,6 +155,7 @@ class ValidationSaid(Kind):
     CALLS = "{first} calls, then {second}"
     RESULTS = "the results of run {run} of thread {thread} differ"
     STATUS = "it ends with {status} and not with {original}"
+    LATE = "it does not end within {limit_s:seconds}"
     LINES = "it prints {lines} lines{where} and not {original}"
     LINE = "{what} {number}{where} is {line!r} and not {original!r}"
     NOT_WRITTEN = "it does not write {path}"

@@ -12,7 +12,9 @@ import sys
 _HERE = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120
 
 
-_HEAD = "latlab-stubs-plan 3"  # as in stub_engine.hpp; nothing that knows it is imported yet
+# As in stub_engine.hpp and plan.py; nothing that knows them is imported yet.
+_HEAD = "latlab-stubs-plan 3"
+_FILES = "files"
 
 
 def _next_sitecustomize() -> None:
@@ -78,6 +80,31 @@ class _Finder:
         return None
 
 
+def _note_files(state: str) -> None:
+    """Note what this process and its children open to write: what they leave there is compared."""
+    seen: set[str] = set()
+
+    def note(path: object) -> None:
+        if isinstance(path, int):
+            return
+        name = os.path.abspath(os.fsdecode(path))  # type: ignore[arg-type]  # noqa: PTH100
+        if name in seen or name.startswith(("/dev/", "/proc/", "/sys/", state)) or "__pycache__" in name:
+            return
+        seen.add(name)
+        kept = os.open(f"{state}/{_FILES}", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        os.write(kept, os.fsencode(name) + b"\0")
+        os.close(kept)
+
+    def heard(event: str, given: tuple[object, ...]) -> None:
+        if event == "open":
+            if isinstance(given[2], int) and given[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+                note(given[0])
+        elif event == "os.rename":
+            note(given[1])
+
+    sys.addaudithook(heard)
+
+
 def _install() -> None:
     path = os.environ.get("LATLAB_STUBS_PLAN")
     if not path:
@@ -88,7 +115,9 @@ def _install() -> None:
         if head != _HEAD:
             sys.exit(f"latlab: {path}: is a plan of another version ({head!r}, and {_HEAD!r} is read)")
         for line in lines:
-            name = line.split("\t", 5)[5]
+            *_, flags, state, name = line.split("\t", 5)
+            if {"watch", "told"} & set(flags.split(",")):
+                _note_files(state)
             module, separator, _ = name.partition(":")
             if separator:
                 wanted.setdefault(module, []).append(name)

@@ -28,19 +28,22 @@ _MOST = 20  # that are told by name
 _OF_THE_REST = "more"
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _NOWHERE = ("/dev/null", "/dev/tty", "/dev/zero", "/dev/full")
+_ALL = -1  # stands for all descriptors
 _UNREAD = {stat.S_IFIFO: termios.FIONREAD, stat.S_IFSOCK: termios.TIOCOUTQ}
 
 #: How often calls did each of what is told, by its name.
 found: dict[str, int] = {}
 _made: set[str] = set()  # within calls: what is made and removed again is nothing that is left out
 _hears = False
+_study = ""  # the folder of the study itself
 
 
 def hear() -> None:
     """Begin to note what components that are recorded do; an audit hook stays for as long as a process."""
-    global _hears
+    global _hears, _study
     if not _hears:
         _hears = True
+        _study = os.path.dirname(os.environ.get("LATLAB_STUBS_PLAN", ""))  # noqa: PTH120  # as in plan.py
         sys.addaudithook(_heard)
 
 
@@ -99,6 +102,8 @@ def _opened(path: Any, _: Any, flags: Any) -> None:
     name = _path(path)
     # What importing a module leaves is the interpreter's.
     if name in _NOWHERE or "__pycache__" in name or os.path.isdir(name):  # noqa: PTH112
+        return
+    if _study and name.startswith(_study):
         return
     if not os.path.lexists(name):
         _made.add(name)
@@ -182,11 +187,20 @@ _EVENTS: dict[str, Callable[..., None]] = {
 }  # fmt: skip
 
 
+def _bytes_written() -> int:
+    """By this process, to whatever; -1 where the system doesn't count that."""
+    try:
+        with open("/proc/self/io", "rb") as file:
+            return int(file.read().split(b"wchar:")[1].split()[0])
+    except (OSError, IndexError, ValueError):
+        return -1
+
+
 def written() -> dict[int, tuple[int, ...]] | None:
     """What is open, and how much was written to it; None where another thread may be writing."""
     if threading.active_count() != 1:
         return None
-    state: dict[int, tuple[int, ...]] = {}
+    state: dict[int, tuple[int, ...]] = {_ALL: (_bytes_written(),)}
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
         descriptor = int(name)
         if descriptor < 3:
@@ -209,8 +223,11 @@ def compare(before: dict[int, tuple[int, ...]] | None) -> None:
     now = written() if before is not None else None
     if before is None or now is None:
         return
+    silent = now.pop(_ALL) == before[_ALL] != (-1,)
     for descriptor, state in now.items():
         old = before.get(descriptor, state)
+        if silent and len(state) == 2:
+            continue  # what waits in a pipe came from another process that writes to it, such as a pool's
         # Another file of that number, or what was read meanwhile, was not written to.
         if old[0] != state[0] or old == state or (len(state) == 2 and state[1] < old[1]):
             continue

@@ -239,7 +239,7 @@ class Hook:
     ) -> _state.Place | None:
         """Where what a call changes lies; None: it isn't there in this call."""
         if isinstance(which, str) and ":" in which:
-            return self.watcher().place(which, arguments)
+            return self.watcher().place(which, (*arguments, *named.values()))
         root, member, position = self._parts.get(which) or self._parts_of(which, named)
         position = -1 if root in named else position
         if position >= len(arguments):
@@ -402,7 +402,9 @@ class Hook:
                 try:
                     inner[which] = _values.dumps(state)
                     if self.watching and which not in self._loadable:
-                        _values.loads(inner[which], (), {})  # a replay must be able to
+                        again = _values.loads(inner[which], (), {})  # a replay must be able to
+                        if _state.fingerprint(again) != _state.fingerprint(state):
+                            raise TypeError("it is another one when it is loaded again")
                         self._loadable.add(which)
                 except Exception as error:  # a state's own __reduce__ raises what it likes
                     if not self.watching:
@@ -451,7 +453,11 @@ class Hook:
         key = self._key(session, arguments, named)
         blobs = self.keyed.get(key)
         if blobs is None:
-            raise self._failed(f"these arguments were not recorded: {arguments!r} {named!r}")
+            raise self._failed(
+                f"these arguments were not recorded: {arguments!r} {named!r}",
+                remedy="record it again; where processes are ended with tasks left, which calls are made is "
+                "chance: let them end by themselves",
+            )
         with lock:
             at = self.taken.get(key, 0)
             self.taken[key] = at + 1

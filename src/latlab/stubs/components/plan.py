@@ -15,8 +15,9 @@ ended: of programs with one thread), `opening` (keep when the first call began),
 call of a busy stub takes), `lazy`, `views` and `pickles` (as in `replay`), `period=N` (the factor is of each
 call's Nth working period alone), `told` (PROCESS.held says how much memory the results hold), `mutates=A+B`
 (places whose state after a call is part of its function; see state.py), `watch` (recording, look at what
-calls change: PROCESS.changes; replaying, compare the state after calls: PROCESS.differs). NAME of one in C++
-may be NAME@FILE:LINE, its place. STATE is a folder. Without a trace of its own a process takes any.trace.
+calls change: PROCESS.changes; replaying, compare the state after calls: PROCESS.differs). With `watch`
+and `told` the file `files` holds the paths that any process opened to write, each with a NUL. NAME of one in
+C++ may be NAME@FILE:LINE, its place. STATE is a folder. Without a trace of its own a process takes any.trace.
 Each process keeps its own files in it, named PROCESS.trace, PROCESS.times, PROCESS.spent, PROCESS.spans,
 PROCESS.threads, PROCESS.marks, PROCESS.outcome and PROCESS.profile, where PROCESS is the checksum of its
 command line and its number among processes with the same one; of a pool's processes `worker` and a number,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "LATLAB_STUBS_PLAN"
 ANY_TRACE = "any.trace"
+FILES = "files"
 CALIBRATION = "LATLAB_STUBS_CALIBRATION"
 HEAD = stubs_replay.PLAN_HEAD
 MODES = ("off", "measure", "record", "delay", "flat", "busy", "idle")

@@ -258,9 +258,14 @@ def load(
             hook.keyed.setdefault(key, []).append(value.data or b"")
     if by_arguments or (watched and not shared):
         told = {id(value) for value in by_arguments}
+        lost = about.get("lost", {})  # what a stub can't keep is told, and no reason to refuse it
         values = [value for value in values if id(value) not in told]
         for number in range(len(about["threads"])):
-            looks = {run: one for (thread, run), one in about.get("looks", {}).items() if thread == number}
+            looks = {
+                run: {label: one for label, one in seen.items() if label not in lost}
+                for (thread, run), seen in about.get("looks", {}).items()
+                if thread == number
+            }
             hook.ordered[number] = ([], bytearray(), looks)
         for value in values:
             _add(

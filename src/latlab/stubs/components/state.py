@@ -331,7 +331,27 @@ _ASKED: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("_contextvars", "ContextVar"): lambda one: one.get(None),
     ("_hashlib", "HASH"): lambda one: one.digest() if one.digest_size else None,
     ("sqlite3", "Connection"): lambda one: one.total_changes,
+    # Loggers come with the first that asks for one, and remember what they were asked: no change of theirs.
+    ("logging", "Manager"): lambda one: [one.disable, dict(_set_loggers(one))],
+    ("logging", "Logger"): lambda one: _of_logger(one),
+    ("logging", "RootLogger"): lambda one: _of_logger(one),
 }
+# What modules of the library remember, so as to be faster: a stub that leaves it as it is changes nothing.
+_REMEMBERED = {
+    "re:_cache", "re:_cache2", "linecache:cache", "threading:_counter", "tempfile:_name_sequence",
+    "struct:_cache", "fnmatch:_cache", "urllib.parse:_parse_cache", "os.path:_varprog", "posixpath:_varprog",
+}  # fmt: skip
+
+
+def _of_logger(one: Any) -> list[Any]:
+    return [one.level, one.propagate, one.disabled, list(one.handlers), list(one.filters)]
+
+
+def _set_loggers(manager: Any) -> Iterator[tuple[str, list[Any]]]:
+    """Those that are set to anything."""
+    for name, one in sorted(manager.loggerDict.items()):
+        if hasattr(one, "handlers") and (found := _of_logger(one)) != [0, True, False, [], []]:
+            yield name, found
 
 
 def _set_by(found: dict[str, Place], module: types.ModuleType, names: set[str]) -> None:
@@ -396,6 +416,18 @@ def _of_class(found: dict[str, Place], kind: type, names: set[str]) -> list[Any]
     return more
 
 
+def _of_callables(arguments: tuple[Any, ...]) -> dict[str, Place]:
+    """What functions that a call is given can reach: it may call them, and a stub does not."""
+    found: dict[str, Place] = {}
+    for one in arguments:
+        plain = getattr(one, "func", one) if type(one).__name__ == "partial" else one
+        if isinstance(plain, types.MethodType) and not isinstance(plain.__self__, (type, types.ModuleType)):
+            _add(found, f"{plain.__func__.__module__}:{plain.__func__.__qualname__}~self", plain.__self__)
+        if isinstance(plain, (types.FunctionType, types.MethodType)):
+            found |= places(plain)
+    return found
+
+
 class Watch:
     """Looks at what calls of one component change."""
 
@@ -416,7 +448,7 @@ class Watch:
     def place(self, label: str, arguments: tuple[Any, ...] = ()) -> Place | None:
         """The place of that name that a call with these arguments reaches; None where there is none."""
         found = self._reached(arguments)
-        return found.get(label)
+        return found[label] if label in found else _of_callables(arguments).get(label)
 
     def _reached(self, arguments: tuple[Any, ...]) -> dict[str, Place]:
         if self._places is None:
@@ -451,7 +483,7 @@ class Watch:
     def look(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, int]:
         """Fingerprints of every place that a call with these arguments can reach."""
         begin = time.perf_counter()
-        reached = self._reached(arguments)
+        reached = {**_of_callables((*arguments, *named.values())), **self._reached(arguments)}
         found: dict[str, int] = {}
         for number, value in enumerate(arguments):
             label = self._arguments[number] if number < len(self._arguments) else str(number)
@@ -459,6 +491,8 @@ class Watch:
         for name, value in named.items():
             self._argument(found, name, value)
         for label, place in list(reached.items()):
+            if label in _REMEMBERED:
+                continue
             try:
                 found[label] = fingerprint(place.get())
             except (ValueError, KeyError):

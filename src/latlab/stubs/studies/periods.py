@@ -134,6 +134,17 @@ def trace(lab: _lab.Lab, units: _lab.Units) -> dict[tuple[str, int], Rows]:
     return found if any((rows[:, 1] < 0).any() for rows in found.values()) else {}
 
 
+def least_seconds(rows: Mapping[tuple[str, int], Rows], run_s: float) -> float:
+    """How long the shortest study of them takes where a run takes this long."""
+    return _FEWEST_ROUNDS * (len(_chosen(totals(rows))) * len(_SPEEDUPS[1:]) + 2) * run_s
+
+
+def _chosen(periods: Rows) -> list[int]:
+    """The longest, by their numbers."""
+    shares = periods[:, 0] / max(1, periods[:, 0].sum())
+    return [int(i) for i in np.argsort(-shares)[:_MOST] if shares[i] >= _LEAST]
+
+
 def study(
     lab: _lab.Lab, rows: Mapping[tuple[str, int], Rows], until: float, t_sut: float
 ) -> tuple[WorkingPeriod, ...]:
@@ -145,8 +156,7 @@ def study(
         t_sut: the unmodified system's time, ns.
     """
     periods = totals(rows)
-    shares = periods[:, 0] / max(1, periods[:, 0].sum())
-    chosen = [int(i) for i in np.argsort(-shares)[:_MOST] if shares[i] >= _LEAST]
+    chosen = _chosen(periods)
     random = np.random.default_rng(lab.plan.seed + 1)
     measured: dict[int, list[dict[float, float]]] = {i: [] for i in chosen}
     base: list[float] = []

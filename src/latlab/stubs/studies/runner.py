@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +43,7 @@ _START_UP_NS = 2_000_000
 
 # A run that takes so many times the longest one, and at least so long, is ended.
 _LIMIT, _LEAST_LIMIT_S = 10.0, 20.0
+_SHORTEST_LIMIT_S = 5.0  # of a study that is given little time
 _LOOK_S = 0.5  # between two looks whether a run has lasted too long
 # A run that fails is repeated: of hundreds of runs, two in a row fail where one in ten does.
 # Where no run has succeeded yet, the command itself may be wrong: fewer are tried.
@@ -50,6 +51,10 @@ ATTEMPTS, _FIRST_ATTEMPTS = 5, 2
 WAITS = (
     "does another part of it wait for something that the component does besides its result, such as an event?"
 )
+
+
+class LateError(LatlabError):
+    """A run with a stub did not end."""
 
 
 class _Failed(Exception):
@@ -144,6 +149,7 @@ class Lab:
     segments: npt.NDArray[np.int64] | None = None
     failed: list[str] = field(default_factory=list)  # runs that were repeated
     lost: str = ""  # what calls change and a stub can't
+    patience_s: float = 0.0  # with a run that does not end, at least; 0 as the study's time has it
     own: bool = True  # it replays what it has recorded itself, and so trusts it
 
     def __post_init__(self) -> None:
@@ -193,6 +199,7 @@ class Lab:
         (self.folder / "plan").write_text(_plan.text([entry]), encoding="utf-8")
         for counter in (*self.state.glob("*.count"), *self.folder.glob("state.d/*.count")):
             counter.unlink()
+        (self.state / _plan.FILES).unlink(missing_ok=True)
 
     def run(
         self,
@@ -264,7 +271,8 @@ class Lab:
     def limit_s(self) -> float:
         """After how long a run is ended: what waits for something that a stub does not do never ends."""
         known = [run.wall_ns for run in self.runs]
-        return max(_LEAST_LIMIT_S, _LIMIT * max(known) / 1e9) if known else math.inf
+        least = min(_LEAST_LIMIT_S, self.patience_s or max(_SHORTEST_LIMIT_S, self.plan.seconds / 2))
+        return max(least, _LIMIT * max(known) / 1e9) if known else math.inf
 
     def too_late(self, mode: str) -> str:
         """What is said of a run that was ended."""
@@ -285,6 +293,11 @@ class Lab:
         for path in self.state.glob("*.error"):
             raise LatlabError(path.read_text(encoding="utf-8"))
 
+    def files(self) -> list[str]:
+        """Files that processes of the last run opened to write, wherever they lie; of Python programs."""
+        path = self.state / _plan.FILES
+        return path.read_text(encoding="utf-8", errors="surrogateescape").split("\0") if path.exists() else []
+
     def keeps(self, place: str) -> bool:
         """Whether what calls change there is recorded already."""
         named = next((flag[8:].split("+") for flag in self.flags if flag.startswith("mutates=")), [])
@@ -295,6 +308,17 @@ class Lab:
         old = next((flag for flag in self.flags if flag.startswith("mutates=")), None)
         named = [*(old[8:].split("+") if old else []), *places]
         self.flags = (*(flag for flag in self.flags if flag != old), f"mutates={'+'.join(named)}")
+
+    def leave_places(self, places: Iterable[str]) -> None:
+        """Record no more what calls change there, since it can't be; what the study's file names stays."""
+        asked = {str(one) for one in self.plan.mutates}
+        old = next((flag for flag in self.flags if flag.startswith("mutates=")), None)
+        gone = set(places) - asked
+        left = [one for one in (old[8:].split("+") if old else []) if one not in gone]
+        self.flags = (
+            *(flag for flag in self.flags if flag != old),
+            *([f"mutates={'+'.join(left)}"] if left else []),
+        )
 
     def gauge(self) -> None:
         """Take the machine's speed, a few times in a row."""

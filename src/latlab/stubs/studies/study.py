@@ -56,6 +56,7 @@ _BASE = -1.0  # the unmodified system among a round's segments
 _ALL_STEPS = 14  # runs of a round of all of them
 # A study that takes so many times the time that it has, and so many seconds more, is not begun.
 _FAR_TOO_LONG, _LATE_S = 2.0, 5.0
+_LATE = 0.2  # a part of its time that a study may last longer, to answer what else was asked
 
 
 Segments = npt.NDArray[np.int64]
@@ -119,7 +120,11 @@ def study(
         end = begin + (1 - _AFTER) * plan.seconds
         rounds = _repeat(lab, units, end - (_PERIODS * plan.seconds if periods else 0), progress)
         by_period: tuple[WorkingPeriod, ...] = ()
-        if periods:
+        run_s = float(np.median([run.wall_ns for run in lab.runs])) / 1e9
+        lacking = (_periods.least_seconds(periods, run_s) if periods else 0.0) - (
+            end + _LATE * plan.seconds - time.monotonic()
+        )
+        if periods and lacking <= 0:
             progress("its working periods, one at a time")
             original = [float(run.wall_ns) for run in lab.runs if run.variant == "original"]
             by_period = _periods.study(lab, periods, end, _levels.centre(original))
@@ -130,6 +135,9 @@ def study(
             warnings.append(said(StudyWarning.NOT_VALIDATED, verdict=verdict))
         if changes:
             warnings.append(changes)
+        if periods and not by_period:
+            wanted = math.ceil(plan.seconds + lacking)
+            warnings.append(said(StudyWarning.NO_PERIODS, wanted=wanted))
         if lab.failed:
             failed, runs = len(lab.failed), len(lab.runs) + len(lab.failed)
             warnings.append(said(StudyWarning.FAILED_RUNS, failed=failed, runs=runs, first=lab.failed[0]))

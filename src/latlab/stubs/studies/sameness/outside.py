@@ -6,7 +6,7 @@ import math
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -62,10 +62,12 @@ def run(lab: _lab.Lab, mode: str, flags: tuple[str, ...] = ()) -> subprocess.Com
     return subprocess.CompletedProcess(lab.command, found.code, found.out, found.err)
 
 
-def output_of(lab: _lab.Lab, mode: str, flags: tuple[str, ...] = ()) -> _same.Output:
+def output_of(
+    lab: _lab.Lab, mode: str, flags: tuple[str, ...] = (), elsewhere: Iterable[str] = ()
+) -> _same.Output:
     """One run of the command in a variant; "original" runs it as it is."""
     if mode == "original":
-        return _same.output_of(lab.command, lab.original)
+        return _same.output_of(lab.command, lab.original, elsewhere=elsewhere)
     lab.prepare(mode, 1.0, 0, flags)
     return _same.output_of(lab.command, lab.environment, limit_s=lab.limit_s())
 
@@ -78,17 +80,23 @@ def output_differs(lab: _lab.Lab) -> str | None:
     """
     for old in lab.state.glob("*.differs"):
         old.unlink()
+    elsewhere: list[str] = []
 
     def one(mode: str, code: int, flags: tuple[str, ...] = ()) -> _same.Output:
         # A program that fails now and then does so with its stub, too: its good runs are compared.
         for _ in range(_lab.ATTEMPTS - 1 if lab.runs else 0):
-            found = output_of(lab, mode, flags)
+            found = output_of(lab, mode, flags, elsewhere)
             if found.code == code:
                 return found
-        return output_of(lab, mode, flags)
+        return output_of(lab, mode, flags, elsewhere)
 
     original = one("original", 0)
     stub = one("flat", original.code, ("watch",) if lab.plan.kind == "python" else ())
+    there = _same.written_elsewhere(lab.files())
+    if there:
+        elsewhere += there
+        stub = replace(stub, files={**stub.files, **there})
+        original = one("original", original.code)
     other = _same.difference(stub, original, lambda: one("original", original.code))
     if other is None:
         for path in lab.state.glob("*.differs"):
@@ -124,6 +132,7 @@ def kept(lab: _lab.Lab) -> Changes:
         if not new:
             break
         lab.keep_places(new)
+    lab.leave_places(name for name, _ in found.lost)
     lab.lost = told(replace(found, kept=()))
     return found
 
@@ -307,7 +316,7 @@ def replay(
         stdin = _same.spooled(lab.folder)
         begin = time.monotonic()
         original = _same.output_of(command, lab.original, stdin=stdin) if compare else None
-        limit = max(60.0, 20 * (time.monotonic() - begin)) if compare else math.inf
+        limit = max(20.0, 20 * (time.monotonic() - begin)) if compare else math.inf
         chosen = {"lazy": lazy, "views": views, "told": True}
         lab.prepare("flat", 1.0, 0, tuple(flag for flag, wanted in chosen.items() if wanted))
         done = _same.output_of(
@@ -320,9 +329,15 @@ def replay(
         held = sum(int(path.read_text(encoding="ascii")) for path in lab.state.glob("*.held"))
         differs = None
         if original is not None:
-            differs = _same.difference(
-                done, original, lambda: _same.output_of(command, lab.original, stdin=stdin)
-            )
+            elsewhere = _same.written_elsewhere(lab.files())
+
+            def again() -> _same.Output:
+                return _same.output_of(command, lab.original, stdin=stdin, elsewhere=elsewhere)
+
+            if elsewhere:
+                done = replace(done, files={**done.files, **elsewhere})
+                original = again()
+            differs = _same.difference(done, original, again)
     if calls == 0 and done.code == 0:
         raise UsageError(f"'{name}' is never called by the command", remedy=NEVER_CALLED["python"])
     if left and done.code == 0:

@@ -9,12 +9,11 @@ import subprocess
 import sys
 import threading
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from latlab.errors import LatlabError
 from latlab.model.evidence.said import said
 from latlab.model.evidence.studies import ValidationSaid
 from latlab.stubs.studies import runner as _lab
@@ -29,22 +28,41 @@ _SKIPPED = {".git", "__pycache__", ".venv", "node_modules"}
 
 
 @dataclass(frozen=True)
+class Written:
+    """Checksums of a file that a run has written: of all of it, and of what it has added to what was there.
+
+    Attributes:
+        added: None where the file did not grow.
+    """
+
+    whole: int
+    added: int | None = None
+
+    def same(self, other: Written | None) -> bool:
+        """Whether another run has written the same: a program may add to a file that others have begun."""
+        if other is None:
+            return False
+        return self.whole == other.whole or (self.added is not None and self.added == other.added)
+
+
+@dataclass(frozen=True)
 class Output:
     """What one run of a command said.
 
     Attributes:
-        files: checksums of the files that it wrote in the current folder, by their paths.
+        files: what the files that it wrote hold, by their paths: those in the current folder, and others
+            that it was seen to write.
     """
 
     code: int
     out: bytes
     err: bytes
-    files: Mapping[str, int] = field(default_factory=dict)
+    files: Mapping[str, Written] = field(default_factory=dict)
 
 
 def output_of(
     command: Sequence[str], environment: Mapping[str, str], *, stdin: Path | None = None,
-    out: int | None = None, err: int | None = None, limit_s: float = math.inf,
+    out: int | None = None, err: int | None = None, limit_s: float = math.inf, elsewhere: Iterable[str] = (),
 ) -> Output:  # fmt: skip
     """Run a command and keep what it says.
 
@@ -53,6 +71,7 @@ def output_of(
         out: descriptor to which its output goes as well; nowhere when None.
         err: likewise of its errors.
         limit_s: after which it is ended.
+        elsewhere: files outside of the current folder that it is known to write.
 
     Raises:
         LatlabError: it did not end by then.
@@ -78,10 +97,10 @@ def output_of(
     process.stdout.close()
     process.stderr.close()
     if late:
-        raise LatlabError(
+        raise _lab.LateError(
             f"the command did not end within {seconds(round(limit_s))} with the stub", remedy=_lab.WAITS
         )
-    return Output(code, bytes(kept[1]), bytes(kept[2]), _written(before))
+    return Output(code, bytes(kept[1]), bytes(kept[2]), {**_written(before), **written_elsewhere(elsewhere)})
 
 
 def _pump(pipe: IO[bytes], kept: bytearray, to: int | None) -> None:
@@ -113,14 +132,32 @@ def _stamps() -> dict[Path, tuple[int, int]]:
     return found
 
 
-def _written(before: Mapping[Path, tuple[int, int]]) -> dict[str, int]:
-    found: dict[str, int] = {}
+def _written(before: Mapping[Path, tuple[int, int]]) -> dict[str, Written]:
+    found: dict[str, Written] = {}
     for path, stamp in _stamps().items():
-        if before.get(path) != stamp:
+        old = before.get(path, (0, 0))
+        if old != stamp:
             try:
-                found[str(path)] = zlib.crc32(path.read_bytes())
+                data = path.read_bytes()
             except OSError:
                 continue
+            found[str(path)] = Written(
+                zlib.crc32(data), zlib.crc32(data[old[1] :]) if len(data) > old[1] else None
+            )
+    return found
+
+
+def written_elsewhere(paths: Iterable[str]) -> dict[str, Written]:
+    """What files hold that lie outside of the current folder; those that are gone again are left out."""
+    found: dict[str, Written] = {}
+    here = os.path.join(Path.cwd(), "")  # noqa: PTH118  # with the separator at its end
+    for path in sorted(set(paths)):
+        try:
+            if path.startswith(here) or not Path(path).is_file() or Path(path).stat().st_size > _LARGEST:
+                continue
+            found[path] = Written(zlib.crc32(Path(path).read_bytes()))
+        except OSError:
+            continue
     return found
 
 
@@ -147,12 +184,14 @@ def difference(stub: Output, original: Output, again: Callable[[], Output]) -> s
                 shown = _from_where_they_differ(*(text.decode(errors="replace") for text in (changed, one)))
                 which = {"what": name, "number": number, "where": where}
                 return said(ValidationSaid.LINE, line=shown[0], original=shown[1], **which)
-    same = {path for path in original.files if original.files[path] == second.files.get(path)}
+    same = {path for path, one in original.files.items() if one.same(second.files.get(path))}
     # What only the run with the stub has written may be anybody's who works in the same folder.
     for path in sorted(original.files.keys() & second.files.keys()):
         if path not in stub.files:
             return said(ValidationSaid.NOT_WRITTEN, path=path)
-        if path in same and stub.files[path] != original.files[path]:
+        if path in same and not (
+            stub.files[path].same(original.files[path]) or stub.files[path].same(second.files[path])
+        ):
             return said(ValidationSaid.WRITTEN_OTHERWISE, path=path)
     return None
 
@@ -169,11 +208,15 @@ def _from_where_they_differ(one: str, other: str) -> tuple[str, str]:
 
 def alike(one: Output, other: Output) -> bool:
     """Whether two runs said and wrote exactly the same."""
-    return _key(one) == _key(other)
+    return (
+        _key(one) == _key(other)
+        and one.files.keys() == other.files.keys()
+        and all(written.same(other.files[path]) for path, written in one.files.items())
+    )
 
 
-def _key(one: Output) -> tuple[int, list[bytes], list[bytes], Mapping[str, int]]:
-    return one.code, _lines(one.out, "out"), _lines(one.err, "err"), one.files
+def _key(one: Output) -> tuple[int, list[bytes], list[bytes]]:
+    return one.code, _lines(one.out, "out"), _lines(one.err, "err")
 
 
 def _lines(data: bytes, what: str) -> list[bytes]:
