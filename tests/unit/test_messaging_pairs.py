@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -61,6 +63,22 @@ def test_a_workload_that_takes_twice_as_long_is_slower() -> None:
 def test_workloads_that_vary_little_are_equivalent() -> None:
     found = compare_pairs(A, B, seconds=1e6, pairs=60, control=False, run=runs(1.0, 2, 0.005))
     assert found.verdict is Ruling.EQUIVALENT
+
+
+def test_what_is_not_decided_says_what_is_sure_and_what_decides_it() -> None:
+    found = compare_pairs(A, B, seconds=1e6, pairs=60, run=runs(1.0, 3))
+    assert found.verdict is Ruling.INCONCLUSIVE
+    low, high = found.changes[0].result.interval
+    assert low is not None
+    assert high is not None
+    told = render_comparison(replace(found, pair_s=0.5), "a", "b")
+    assert told.startswith(
+        f"Not decided: B is at most {-100 * low:.1f} % faster and at most {100 * high:.1f} %"
+    )
+    needed = found.changes[0].result.needed_pairs
+    assert needed is not None
+    assert f"--seconds {math.ceil((needed + 12) / 2)}" in told
+    assert "other programs took CPUs from 100 % of the runs" in told
 
 
 def test_a_load_without_a_rate_is_compared_by_the_time_a_message_takes() -> None:

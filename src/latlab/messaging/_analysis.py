@@ -46,8 +46,12 @@ def _in_flight(m: Measurement) -> int:
     return int(np.count_nonzero(sent[behind:] >= 0))
 
 
-def analyse(m: Measurement) -> Result:
-    """Everything that the run says. Shapes and units are those of the model."""
+def analyse(m: Measurement, *, shapes: bool = True) -> Result:
+    """Everything that the run says. Shapes and units are those of the model.
+
+    Args:
+        shapes: whether humps are looked for, which takes longer than all else; none without.
+    """
     s = m.settings
     numbers, latency = latencies(m)
     if s.half:
@@ -91,7 +95,7 @@ def analyse(m: Measurement) -> Result:
         notes.append(f"the median is within 3 x the harness's own {duration(harness)}")
     steadiness, drift = stability(sent_of, waited)
     verdict = judge(m, numbers=numbers, waited=waited, due=due_of, stability=steadiness, clock_steps=steps)
-    humps, p_value, too_few = humps_of(waited, m.harness_ns[2])
+    humps, p_value, too_few = humps_of(waited, m.harness_ns[2]) if shapes else ((), None, False)
     kernel = _kernel(m, numbers, sent_of, received_of)
     confirmed, unconfirmed = _confirmed(m)
     if s.groups > 1:

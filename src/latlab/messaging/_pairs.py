@@ -8,6 +8,7 @@ whatever drifts (see `latlab.stats.experiments.paired`).
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from latlab.errors import LatlabError, UsageError
-from latlab.messaging._measure import check, measure_and_analyse
+from latlab.messaging._analysis import analyse
+from latlab.messaging._measure import check, measure
 from latlab.model.messaging.results import INTERRUPTED, Result, Settings
 from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.experiments import family, paired
@@ -47,6 +49,7 @@ class Comparison:
         control: of A against itself; None where it wasn't measured.
         doubts: by side, how many of its runs were not trustworthy, and why.
         runs: how many of each side.
+        pair_s: what a pair of runs takes, with all that belongs to them.
     """
 
     verdict: Ruling
@@ -54,6 +57,7 @@ class Comparison:
     control: PairedResult | None
     doubts: Mapping[str, Mapping[str, int]]
     runs: int
+    pair_s: float = 0.0
 
 
 @dataclass
@@ -63,6 +67,7 @@ class _Runs:
     names: tuple[str, ...]
     values: dict[Side, list[tuple[float, ...]]] = field(default_factory=lambda: {"A": [], "B": []})
     doubts: dict[str, dict[str, int]] = field(default_factory=lambda: {"A": {}, "B": {}})
+    took_s: list[float] = field(default_factory=list)
 
 
 def measures_of(settings: Settings) -> tuple[str, ...]:
@@ -138,11 +143,12 @@ def compare_pairs(
         control=_worst(null),
         doubts=kept.doubts,
         runs=len(kept.values["A"]),
+        pair_s=float(np.median(kept.took_s)),
     )
 
 
 def _run(settings: Settings) -> Result:
-    _, result = measure_and_analyse(settings)
+    result = analyse(measure(settings), shapes=False)
     if result.partial == INTERRUPTED:
         raise KeyboardInterrupt
     if result.partial is not None:
@@ -160,13 +166,14 @@ def _trial(
     pairs: int,
 ) -> family.Trial:
     def measure(order: tuple[Side, Side]) -> Difference:
-        found = {}
+        found, begin = {}, time.monotonic()
         for side in order:
             result = run(sides[side])
             found[side] = _values(result, kept.names)
             kept.values[side].append(found[side])
             for doubt in result.verdict.doubts:
                 kept.doubts[side][doubt.kind] = kept.doubts[side].get(doubt.kind, 0) + 1
+        kept.took_s.append(time.monotonic() - begin)
         ratios = [math.log(y / x) for x, y in zip(found["A"], found["B"], strict=True)]
         return Difference((ratios[0],), (0.0,), tuple(ratios[1:]))
 
