@@ -130,6 +130,20 @@ def test_what_goes_out_at_once_is_over_with_the_call() -> None:
     assert rows["held"].tolist() == [0] * 6
 
 
+def test_a_request_ends_when_the_client_has_its_answer_and_not_when_the_call_comes_back() -> None:
+    # Its client is woken while it is sent, runs first, and asks again before the call comes back.
+    came, out, ready = [], [], []
+    for at in range(0, 600 * MS, 100 * MS):
+        ready += [(at + 1, HERE, CLIENT), (at + 1 + 40 * MS, THERE, SERVER)]
+        came.append((at + 10, GET))
+        out.append((at + 100 * MS + 5, HEAD_OF_5 + b"hello"))
+    found = find_requests(transfers(came, out, ready))
+    rows = found.rows
+    assert (rows["sent"] - rows["arrived"]).tolist() == [40 * MS] * 6
+    assert rows["answered"].tolist() == rows["sent"].tolist()
+    assert rows["held"].tolist() == [0] * 6
+
+
 def test_the_end_of_a_connection_is_not_the_end_of_its_last_answer() -> None:
     came, out, ready = kept()
     closes = 580 * MS

@@ -251,7 +251,10 @@ def _pipes(transfers: Transfers) -> frozenset[str]:
 
 
 def _held(sk: int, one: _Connection, delivered: Delivered) -> dict[int, int]:
-    """By the time of a call that sent, for how long TCP kept what had been sent then, up to the next call."""
+    """By the time of a call that sent, how much later the other end had what had been sent then.
+
+    Later where TCP kept it, up to the next call; earlier where it was there before the call came back.
+    """
     sends = [(call.tid, call.time_ns) for call in one.calls if not call.inward]
     other = delivered.other_end(sk, sends) if sends else None
     if other is None:
@@ -262,21 +265,23 @@ def _held(sk: int, one: _Connection, delivered: Delivered) -> dict[int, int]:
             continue
         then = one.calls[at + 1] if at + 1 < len(one.calls) else None
         until = (then.arrived_ns if then.inward else then.time_ns) if then is not None else None
+        had = call.time_ns
         if until is None or until > call.time_ns:
-            kept = delivered.last(sk, other, call.time_ns, until) - call.time_ns
-            if kept:
-                found[call.time_ns] = kept
+            had = delivered.last(sk, other, call.time_ns, until)
+        if had == call.time_ns:
+            had = delivered.at_once(other, call.tid, call.time_ns)
+        found[call.time_ns] = had - call.time_ns
     return found
 
 
 def _row(pair: Pair, connection: int, kind: int, held: int = 0) -> tuple[Any, ...]:
     first = pair.first
     read = NEVER if first.size < 0 else first.time_ns
+    sent = max(pair.sent.time_ns + held, first.time_ns) if pair.sent else NEVER
     return (
-        first.arrived_ns, read, pair.answered.time_ns if pair.answered else NEVER,
-        pair.sent.time_ns + held if pair.sent else NEVER, first.tid,
+        first.arrived_ns, read, min(pair.answered.time_ns, sent) if pair.answered else NEVER, sent, first.tid,
         pair.answered.tid if pair.answered else first.tid, connection, kind, pair.bytes_in, pair.bytes_out,
-        int(first.seen), held,
+        int(first.seen), max(0, held),
     )  # fmt: skip
 
 

@@ -148,14 +148,9 @@ class Delivered:
         """Which socket the other end of a connection is, by its calls that send: their threads and times."""
         told: Counter[int] = Counter()
         for tid, time in sends:
-            if tid not in self._by:
-                continue
-            times, sockets = self._by[tid]
-            at = int(np.searchsorted(times, time, side="right")) - 1
-            calls = self._calls[tid]
-            before = int(np.searchsorted(calls, time)) - 1
-            if at >= 0 and before >= 0 and times[at] > calls[before]:
-                told[int(sockets[at])] += 1
+            there = self._while_sending(tid, time)
+            if there is not None:
+                told[there[0]] += 1
         told.pop(sk, None)
         if not told:
             return None
@@ -167,6 +162,26 @@ class Delivered:
         if here is not None and there is not None:
             return other if here == there[::-1] else None
         return other if count >= _FEWEST else None
+
+    def _while_sending(self, tid: int, time: int) -> tuple[int, int] | None:
+        """Where a thread put something last in its call that ended then, and when; None where nowhere."""
+        if tid not in self._by:
+            return None
+        times, sockets = self._by[tid]
+        at = int(times.searchsorted(time, side="right")) - 1
+        calls = self._calls[tid]
+        before = int(calls.searchsorted(time)) - 1
+        if at < 0 or before < 0 or times[at] <= calls[before]:
+            return None
+        return int(sockets[at]), int(times[at])
+
+    def at_once(self, other: int, tid: int, time: int) -> int:
+        """When the other end had what a call sent that ended then.
+
+        Mostly that is before: the other end is woken, and may run first where one CPU is left for both.
+        """
+        there = self._while_sending(tid, time)
+        return there[1] if there is not None and there[0] == other else time
 
     def last(self, sk: int, other: int, sent: int, until: int | None) -> int:
         """When the last of what had been sent by then was there: `sent` itself where none was kept.
