@@ -45,7 +45,7 @@ LAYOUT_REACH = 0.1
 # Changes of which an inconclusive answer says how many pairs they take, where none was declared.
 FINDABLE = (0.05, 0.02, 0.01)
 # With as many iterations the fastest quarter of each of so many parts is more than one value.
-_FEWEST_UNDELAYED, _PARTS = 32, 4
+FEWEST_UNDELAYED, _PARTS = 32, 4
 
 
 def turn_ratios(a: Sample, b: Sample) -> npt.NDArray[np.float64]:
@@ -87,7 +87,7 @@ def difference(a: Sample, b: Sample, names: Sequence[str] = ("typical",)) -> pai
     typical, noise = midmean(ratios), midmean_error(ratios)
     if len(ratios) == 1:
         noise = math.hypot(*(_own_error(s.times_ns) for s in (a, b)))
-    if min(len(a.times_ns), len(b.times_ns)) < _FEWEST_UNDELAYED:
+    if min(len(a.times_ns), len(b.times_ns)) < FEWEST_UNDELAYED:
         return paired.Difference((typical,), (noise,), others, first)
     undelayed = math.log(_undelayed(b.times_ns) / _undelayed(a.times_ns))
     parts = [np.array_split(s.times_ns, _PARTS) for s in (a, b)]

@@ -22,7 +22,7 @@ from latlab.bench.judging.measures import (
 )
 from latlab.bench.measuring import control as _control
 from latlab.bench.measuring.builds import build_anew
-from latlab.bench.measuring.pilot import run_pilot
+from latlab.bench.measuring.pilot import counting, run_pilot
 from latlab.bench.measuring.plain import own_iterations
 from latlab.bench.measuring.plan import default_smallest_effect, make_plan, with_plan
 from latlab.bench.processes.commands import compiled
@@ -136,6 +136,7 @@ class _Prepared:
     effect_why: str
     settings: Settings
     declared: bool
+    seed: int
     placement: float = 0.0
     pairs: list[tuple[Sample, Sample]] = field(default_factory=list)
 
@@ -171,16 +172,20 @@ def run_suite(
     refused = _control.refusal() if control else None
     out = Suite()
     ready: dict[str, _Prepared] = {}
-    for name, comparison in comparisons.items():
+    for index, (name, comparison) in enumerate(comparisons.items()):
         begin = awake()
         try:
-            ready[name] = _prepared(comparison, settings, asked)
+            ready[name] = _prepared(comparison, settings, dataclasses.replace(asked, seed=asked.seed + index))
         except LatlabError as error:
             out.failed[name] = error  # the time that it took is not that of the others
             continue
         spent_s += awake() - begin
         one = ready[name]
         out.plans[name] = one.plan
+        if comparison.earlier is None:
+            for number, pair in enumerate(one.pairs):
+                for side, sample in sorted(zip("AB", pair, strict=True), key=lambda both: both[1].position):
+                    recorder.add(Row(name, number, sample.position, side, sample))
         if planned is not None:
             found = {"smallest_effect": one.effect, "smallest_effect_why": one.effect_why}
             found |= {"declared": one.declared, "refused": refused, "placement": one.placement}
@@ -188,7 +193,7 @@ def run_suite(
     names = list(ready)
     if not names:
         return out
-    trials = [_trial(name, ready[name], asked, recorder, index) for index, name in enumerate(names)]
+    trials = [_trial(name, ready[name], asked, recorder) for name in names]
     family.run(
         trials,
         seconds=asked.seconds * len(trials) - spent_s,
@@ -234,8 +239,9 @@ def run_ab(
 
 def _prepared(comparison: Comparison, settings: Settings, asked: Asked) -> _Prepared:
     earlier, declared = comparison.earlier, asked.smallest_effect is not None
+    kept: list[tuple[Sample, Sample]] = []
     if earlier is None:
-        plan, effect, why, settings, placement = _planned(comparison.a, comparison.b, settings, asked)
+        plan, effect, why, settings, placement, kept = _planned(comparison.a, comparison.b, settings, asked)
     else:
         plan, effect, why = earlier.plan, earlier.effect, earlier.effect_why
         declared = declared or earlier.declared
@@ -243,9 +249,9 @@ def _prepared(comparison: Comparison, settings: Settings, asked: Asked) -> _Prep
         settings, placement = _placing(comparison.a, comparison.b, settings, asked)
         if asked.smallest_effect is not None:
             effect, why = _declared(asked.smallest_effect)
-    kept = [] if earlier is None else list(earlier.pairs)
+        kept = list(earlier.pairs)
     settings = with_plan(settings, plan)
-    return _Prepared(comparison, plan, effect, why, settings, declared, placement, kept)
+    return _Prepared(comparison, plan, effect, why, settings, declared, asked.seed, placement, kept)
 
 
 def _placing(a: Target, b: Target, settings: Settings, asked: Asked) -> tuple[Settings, float]:
@@ -264,7 +270,7 @@ def _so_far(trial: family.Trial) -> float:
     return math.expm1(float(np.median([d.log_ratios[0] for d in trial.seen])))
 
 
-def _trial(name: str, one: _Prepared, asked: Asked, recorder: Recorder, index: int) -> family.Trial:
+def _trial(name: str, one: _Prepared, asked: Asked, recorder: Recorder) -> family.Trial:
     targets = {"A": one.comparison.a, "B": one.comparison.b}
 
     def measure(order: tuple[paired.Side, paired.Side]) -> paired.Difference:
@@ -281,7 +287,7 @@ def _trial(name: str, one: _Prepared, asked: Asked, recorder: Recorder, index: i
         measure,
         _judging(one, asked),
         one.effect,
-        asked.seed + index,
+        one.seed,
         one.plan.block_pairs,
         asked.max_pairs,
         asked.early,
@@ -311,8 +317,9 @@ def _judging(one: _Prepared, asked: Asked) -> Callable[[Sequence[paired.Differen
 
 def _planned(
     a: Target, b: Target, settings: Settings, asked: Asked
-) -> tuple[Plan, float, str, Settings, float]:
-    """Run the pilot; (plan, smallest effect, why that, the conditions that suit both, as in `_placing`)."""
+) -> tuple[Plan, float, str, Settings, float, list[tuple[Sample, Sample]]]:
+    """Run the pilot; (plan, smallest effect, why that, the conditions that suit both, as in `_placing`, pairs
+    that count already)."""
     settings, call_s = conditions_for(a, b, settings)
     settings, placement = _placing(a, b, settings, asked)
     begin = awake()
@@ -331,6 +338,7 @@ def _planned(
         budget_s=asked.seconds,
         rebuild=None if asked.build is None else lambda n: _rebuild(str(asked.build), n, asked),
         call_s=call_s,
+        seed=asked.seed,
     )
     if asked.smallest_effect is None:
         effect, why = default_smallest_effect()
@@ -345,7 +353,7 @@ def _planned(
         budget_s=max(0.0, asked.seconds - (awake() - begin)),
         max_pairs=asked.max_pairs,
     )
-    return plan, effect, why, settings, placement
+    return plan, effect, why, settings, placement, counting(pilot, plan)
 
 
 def _declared(effect: float) -> tuple[float, str]:
@@ -377,8 +385,8 @@ def run_aa(
     one = _prepared(Comparison(target, target), settings, asked)
     called = 0
     for index in range(comparisons):
-        again = dataclasses.replace(one, pairs=[])
-        trial = _trial(target.name, again, asked, Recorder(), index)
+        again = dataclasses.replace(one, pairs=[], seed=asked.seed + 1 + index)
+        trial = _trial(target.name, again, asked, Recorder())
         (result,) = family.run([trial], seconds=asked.seconds, alpha=asked.alpha, clock=awake)
         if result is None:
             continue  # nothing is caught here, so none

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from latlab.bench.judging.judge import difference, log_ratio, turn_ratios
-from latlab.bench.judging.measures import DISPLACED
+from latlab.bench.judging.judge import FEWEST_UNDELAYED, difference, log_ratio, turn_ratios
+from latlab.bench.judging.measures import DISPLACED, tail_quantile
 from latlab.bench.measuring import turns
 from latlab.bench.processes.process import measure_once, measure_pair
 from latlab.bench.processes.stops import awake
 from latlab.bench.results.targets import Target
 from latlab.errors import NotTrustworthyError
-from latlab.model.bench import Sample, Settings
-from latlab.stats.experiments.paired import fewest_blocks
+from latlab.model.bench import Plan, Sample, Settings
+from latlab.stats.experiments.paired import Side, fewest_blocks, interleaving
 from latlab.stats.variance import Components, components, midmean, one_way
 from latlab.words import duration
 
-__all__ = ["PILOT_BUILDS", "PILOT_PAIRS", "Pilot", "pilot_pairs", "run_pilot"]
+__all__ = ["PILOT_BUILDS", "PILOT_PAIRS", "Pilot", "counting", "pilot_pairs", "run_pilot"]
 
 PILOT_PAIRS, PILOT_TURNS, PILOT_BUILDS = 4, 16, 3
 FEWEST_PAIRS = fewest_blocks(0.05)
@@ -57,6 +58,8 @@ class Pilot:
         position: log-ratio of the second process of a pair to the first, whichever side they are; 0 where
             two pairs can't tell it from the effect and the noise.
         pairs: measured.
+        kept: those of them whose order was drawn as the experiment's pairs are and that were measured as they
+            will be: they count among them.
     """
 
     settings: Settings
@@ -71,6 +74,7 @@ class Pilot:
     position: float = 0.0
     pairs: int = PILOT_PAIRS
     alone_ns: float = 0.0
+    kept: tuple[Pair, ...] = ()
 
     @property
     def displaced(self) -> float:
@@ -111,6 +115,7 @@ def run_pilot(
     budget_s: float,
     rebuild: Callable[[int], None] | None,
     call_s: float = 0.0,
+    seed: int = 0,
 ) -> Pilot:
     """Measure some pairs in turns and some one process after the other, and keep the better of the two ways.
 
@@ -123,6 +128,8 @@ def run_pilot(
         budget_s: what the whole experiment may take.
         rebuild: makes both sides anew.
         call_s: seconds of a call, where they are known.
+        seed: of the experiment's order. Where processes are dear the pilot's pairs are its first ones: which
+            way is better doesn't depend on the coins, so that these stay fair.
 
     Raises:
         NotTrustworthyError: the fewest pairs that allow a verdict take much longer than the budget.
@@ -137,9 +144,12 @@ def run_pilot(
     iteration_s = max(_iteration_s(s) * batch / s.batch for s in first)
     apart = dataclasses.replace(settings, batch=batch)
     count = pilot_pairs(max(s.process_s for s in first), budget_s)
+    drawn = None
+    if count == FEWEST_PILOT_PAIRS and rebuild is None:
+        drawn = list(itertools.islice(interleaving(seed, block_pairs=1), count))
     if a.apart or b.apart:
         _check_fits(a.name, max(float(s.times_ns.mean()) * 1e-9 for s in first), budget_s)
-        return _pairs(a, b, apart, rebuild, count)
+        return _pairs(a, b, apart, rebuild, count, drawn=drawn)
     probed = turns.probed_length(iteration_s, PILOT_SHARE * budget_s)
     most = max(1, settings.iterations // FEWEST_TURNS) if fixed_iterations else settings.iterations
     affordable = int(PILOT_SHARE * budget_s / (2 * PILOT_PAIRS * max(call_s, 1e-9)))
@@ -155,16 +165,18 @@ def run_pilot(
     def whole(length: int) -> Settings:
         return dataclasses.replace(usual, iterations=length * turns.PROBED_TURNS, turn=length, unmeasured=0)
 
-    def settled(samples: Pair) -> tuple[Settings, Pair]:
+    def settled(samples: Pair, order: tuple[Side, Side]) -> tuple[Settings, Pair]:
         length = probed
         while more := turns.longer(samples, length, iteration_s, PILOT_SHARE * budget_s):
-            samples, length = measure_pair(a, b, whole(more)), more
+            samples, length = _ordered(a, b, whole(more), 0, order), more
         turn, unmeasured = turns.settled_turn(samples, length, iteration_s, most=most)
         one, other = (turns.kept(sample, length, turn, unmeasured) for sample in samples)
         return in_turns(turn, unmeasured), (one, other)
 
     usual = in_turns(*turns.turn_of(iteration_s))
-    pilot = _pairs(a, b, whole(probed) if probed else usual, rebuild, count, settled if probed else None)
+    pilot = _pairs(
+        a, b, whole(probed) if probed else usual, rebuild, count, settled if probed else None, drawn=drawn
+    )
     pilot = dataclasses.replace(pilot, alone_ns=max(midmean(s.times_ns) for s in first))
     # Where the luck of a process's pages decides, two that are alive at once have more of it than two
     # that follow each other into the same pages; where the processor's frequency does, turns take it out.
@@ -172,7 +184,7 @@ def run_pilot(
     dear = pilot.settings.unmeasured * iteration_s > DEAR_S
     quick = 2 * count * max(s.process_s for s in first) < PILOT_SHARE * budget_s
     if 2 * (awake() - begin) < PILOT_SHARE * budget_s or (dear and quick):
-        alone = _pairs(a, b, dataclasses.replace(usual, turn=0, unmeasured=0), rebuild, count)
+        alone = _pairs(a, b, dataclasses.replace(usual, turn=0, unmeasured=0), rebuild, count, drawn=drawn)
         worth = 1.0 if pilot.displaced >= DISPLACED else WORTH_IT_IF_DEAR if dear else WORTH_IT
         if alone.cost < worth * pilot.cost:
             pilot = alone
@@ -186,6 +198,26 @@ def _check_fits(name: str, call_s: float, budget_s: float) -> None:
             f"({FEWEST_PAIRS}) take {duration(4e9 * FEWEST_PAIRS * call_s)}",
             remedy=f"raise the budget: --seconds {math.ceil(4 * FEWEST_PAIRS * call_s)}",
         )
+
+
+def counting(pilot: Pilot, plan: Plan) -> list[Pair]:
+    """The pilot's pairs that count among the experiment's: whose order was drawn, measured as the plan says.
+
+    What sums up a pair depends on how many iterations it has.
+    """
+
+    def alike(sample: Sample) -> bool:
+        own, planned = len(sample.times_ns), plan.iterations
+        return (
+            (sample.turn, sample.batch) == (plan.turn, plan.batch)
+            and (own > 1) == (planned > 1)
+            and tail_quantile(own) == tail_quantile(planned)
+            and (own < FEWEST_UNDELAYED) == (planned < FEWEST_UNDELAYED)
+        )
+
+    if plan.block_pairs != 1 or plan.displaced >= DISPLACED:
+        return []
+    return list(itertools.takewhile(lambda pair: all(map(alike, pair)), pilot.kept))
 
 
 def pilot_pairs(process_s: float, budget_s: float) -> int:
@@ -204,9 +236,14 @@ def _pairs(
     settings: Settings,
     rebuild: Callable[[int], None] | None,
     count: int,
-    settled: Callable[[Pair], tuple[Settings, Pair]] | None = None,
+    settled: Callable[[Pair, tuple[Side, Side]], tuple[Settings, Pair]] | None = None,
+    drawn: Sequence[tuple[Side, Side]] | None = None,
 ) -> Pilot:
-    """The pilot by `count` pairs; by the first of them `settled` chooses how the others are measured."""
+    """The pilot by `count` pairs; by the first of them `settled` chooses how the others are measured.
+
+    The order alternates where it isn't drawn, or what the first of a pair has over the second would look like
+    an effect.
+    """
     pairs: list[Pair] = []
     build_s = []
     for index in range(count if rebuild is None else 2 * PILOT_BUILDS):
@@ -214,14 +251,10 @@ def _pairs(
             begin = awake()
             rebuild(index // 2)
             build_s.append(awake() - begin)
-        # The order alternates, or what the first of a pair has over the second would look like an effect.
-        if index % 2:
-            second, first = measure_pair(b, a, settings, index)
-            pairs.append((first, second))
-        else:
-            pairs.append(measure_pair(a, b, settings, index))
+        order: tuple[Side, Side] = (("A", "B"), ("B", "A"))[index % 2] if drawn is None else drawn[index]
+        pairs.append(_ordered(a, b, settings, index, order))
         if settled is not None and index == 0:
-            settings, pairs[0] = settled(pairs[0])
+            settings, pairs[0] = settled(pairs[0], order)
     timed = pairs if settled is None else pairs[1:]
     samples = [sample for pair in pairs for sample in pair]
     logs = np.array([log_ratio(*pair) for pair in pairs])
@@ -255,7 +288,16 @@ def _pairs(
         settings, parts, deviation, of_builds, float(np.median(build_s)) if build_s else 0.0,
         max(float(np.median(whole_s)) - measuring_s, 1e-4), max(measuring_s, 1e-7) / max(1, units),
         float(np.median([midmean(s.times_ns) for s in samples])), samples[0].context, position, len(pairs),
+        kept=() if drawn is None else tuple(pairs),
     )  # fmt: skip
+
+
+def _ordered(a: Target, b: Target, settings: Settings, place: int, order: tuple[Side, Side]) -> Pair:
+    """The samples of A and of B, which were measured in this order."""
+    if order[0] == "A":
+        return measure_pair(a, b, settings, place)
+    second, first = measure_pair(b, a, settings, place)
+    return first, second
 
 
 def _iteration_s(sample: Sample) -> float:
