@@ -66,6 +66,13 @@ def test_a_rare_way_of_too_few_messages_is_said_to_be_possible() -> None:
         assert len(found.humps) == 2 or found.humps_unsure
 
 
+def test_steps_of_some_messages_are_no_rare_ways() -> None:
+    random = np.random.default_rng(4)
+    latency = np.rint(1000 * np.exp(0.2 * random.standard_normal(100_000))).astype(np.int64)
+    latency[::7] *= 5
+    assert [round(hump.weight, 2) for hump in humps_of(latency, 9.0)[0]] == [0.86, 0.14]
+
+
 def test_what_one_stall_delayed_is_no_rare_way() -> None:
     random = np.random.default_rng(3)
     values = 20_000 * np.exp(0.1 * random.standard_normal(50_000))

@@ -25,6 +25,7 @@ _LEAST_SHARE = 0.0005  # of the messages, that take a way of their own: every th
 # A rare hump, lighter than this, takes so many times as long as the one before it: what a stall delays is
 # late in steps of the messages' distance.
 _RARE, _ANOTHER_WAY = 0.02, 1.5
+_APART = 0.02  # of the latency, that no message takes beside a rare hump: the steps of clocks are shorter
 _READINGS = 2.0  # of the clock, which a loop that looks for messages takes in turn
 
 
@@ -55,7 +56,12 @@ def hides_a_rare_way(humps: Sequence[Hump], period: Period | None) -> bool:
 
 def _find(latency: Integers, level: float) -> Humps:
     return find_humps(
-        latency, alpha=level, coarsest=_COARSEST_NS, max_values=_TESTED, least_share=_LEAST_SHARE
+        latency,
+        alpha=level,
+        coarsest=_COARSEST_NS,
+        max_values=_TESTED,
+        least_share=_LEAST_SHARE,
+        apart=_APART,
     )
 
 

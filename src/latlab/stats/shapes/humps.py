@@ -20,6 +20,7 @@ Floats = npt.NDArray[np.float64]
 _FEWEST_BEYOND = 5
 _LEAST_SHARE = 0.02
 _GAP_PART = 0.5  # of the level is for the empty stretches
+_MOST_FOR_WEIGHTS = 1_000_000
 _MOST_FOR_GAPS = 100_000  # values: of them a hump of 0.05 % has 50
 
 
@@ -73,6 +74,7 @@ def find_humps(
     max_values: int = 20_000,
     seed: int = 0,
     least_share: float = _LEAST_SHARE,
+    apart: float = 0.0,
 ) -> Humps:
     """Test whether the values have one hump, and find the humps if not.
 
@@ -100,42 +102,50 @@ def find_humps(
         max_values: larger series are tested on a random sample of this size (20,000 show a hump of 2 %).
         seed: of that sample.
         least_share: of the values, that a hump has which is told by the gaps beside it.
+        apart: the least stretch beside a rare hump, as a share of the value there.
     """
     every = np.asarray(values, dtype=np.float64).ravel()
     if not np.all(np.isfinite(every)):
         raise ValueError("humps are of finite values only")
     if every.size == 0:
         return Humps((), 0.0, 1.0, 0, alpha)
-    x = _sorted_sample(every, max_values, seed, quantum, coarsest)
+    x = _spread_ties(np.sort(every[_rows(every.size, max_values, seed)]), quantum, coarsest)
     dip = dip_statistic(x)
     p_value = dip_p_value(dip, x.size)
     cuts = _valleys(x, min(critical_dip(alpha, x.size), 0.95 * dip)) if p_value <= alpha else []
     level = _GAP_PART * alpha
     cuts = sorted([*cuts, *_empty_stretches(x, cuts, level, _LEAST_SHARE)])
     if least_share < _LEAST_SHARE:
-        wide = _sorted_sample(every, _MOST_FOR_GAPS, seed, quantum, coarsest)
-        rare = _empty_stretches(wide, cuts, level, least_share)
+        rows = _rows(every.size, _MOST_FOR_GAPS, seed)
+        wide = _spread_ties(np.sort(every[rows]), quantum, coarsest)
+        rare = _empty_stretches(wide, cuts, level, least_share, apart)
         if rare:  # once more, by the values alone that began a visit there
-            visits = _visits(every, sorted([*cuts, *rare]))
-            visits = _sorted_sample(visits, _MOST_FOR_GAPS, seed, quantum, coarsest)
-            rare = _empty_stretches(visits, cuts, level, least_share)
+            visits = every[rows[~_stayed(every, rows, wide, sorted([*cuts, *rare]))]]
+            visits = _spread_ties(np.sort(visits), quantum, coarsest)
+            rare = _empty_stretches(visits, cuts, level, least_share, apart)
         if rare:
             cuts, x = _beside_rare(wide, cuts, rare), wide
+    if every.size > _MOST_FOR_WEIGHTS:
+        every = every[_rows(every.size, _MOST_FOR_WEIGHTS, seed)]
     return Humps(_between(every, x, cuts), dip, p_value, int(x.size), alpha)
 
 
-def _sorted_sample(every: Floats, most: int, seed: int, quantum: float | None, coarsest: float) -> Floats:
-    """At most this many of the values, drawn at random, sorted, ties spread over the clock's step."""
-    x = every if every.size <= most else np.random.default_rng(seed).choice(every, most, replace=False)
-    return _spread_ties(np.sort(x), quantum, coarsest)
+def _rows(count: int, most: int, seed: int) -> npt.NDArray[np.int64]:
+    """At most this many of the values' places, drawn at random."""
+    if count <= most:
+        return np.arange(count, dtype=np.int64)
+    return np.random.default_rng(seed).choice(count, most, replace=False)
 
 
-def _visits(every: Floats, cuts: list[float]) -> Floats:
-    """The values without those of a rare hump that follow another one of it, or of another rare one."""
-    hump = np.searchsorted(cuts, every)
-    rare = (np.bincount(hump, minlength=len(cuts) + 1) < _LEAST_SHARE * every.size)[hump]
-    kept: Floats = every[np.append(True, ~(rare[1:] & rare[:-1]))]
-    return kept
+def _stayed(
+    every: Floats, rows: npt.NDArray[np.int64], x: Floats, cuts: list[float]
+) -> npt.NDArray[np.bool_]:
+    """Which of these are in a rare hump after one that is in that or in another rare one."""
+    weights = np.diff(np.searchsorted(x, cuts), prepend=0, append=x.size)
+    rare = weights < _LEAST_SHARE * x.size
+    before = every[np.maximum(rows - 1, 0)]
+    stayed: npt.NDArray[np.bool_] = rare[np.searchsorted(cuts, every[rows])]
+    return stayed & rare[np.searchsorted(cuts, before)] & (rows > 0)
 
 
 def _beside_rare(x: Floats, cuts: list[float], rare: list[float]) -> list[float]:
@@ -146,7 +156,9 @@ def _beside_rare(x: Floats, cuts: list[float], rare: list[float]) -> list[float]
     return [cut for i, cut in enumerate(edges) if cut in cuts or light[i] or light[i + 1]]
 
 
-def _empty_stretches(x: Floats, cuts: list[float], level: float, least_share: float) -> list[float]:
+def _empty_stretches(
+    x: Floats, cuts: list[float], level: float, least_share: float, apart: float = 0.0
+) -> list[float]:
     """The middles of stretches that are empty although there are many values close together on both sides.
 
     Each part between the cuts is one hump until a stretch is found in it, and then each side of that.
@@ -156,14 +168,14 @@ def _empty_stretches(x: Floats, cuts: list[float], level: float, least_share: fl
     parts, found = list(pairwise(places)), []
     while parts:
         begin, end = parts.pop()
-        place = _widest_sure(x[begin:end], least, x.size, level)
+        place = _widest_sure(x[begin:end], least, x.size, level, apart)
         if place is not None:
             found.append(float(x[begin + place - 1] + x[begin + place]) / 2)
             parts += [(begin, begin + place), (begin + place, end)]
     return found
 
 
-def _widest_sure(x: Floats, least: int, most_looks: int, level: float) -> int | None:
+def _widest_sure(x: Floats, least: int, most_looks: int, level: float, apart: float) -> int | None:
     """The first value beyond the widest stretch that is not empty by chance, if these have one hump.
 
     At one side of it at least, the density of a single hump does not rise from the stretch outwards. Of the j
@@ -175,7 +187,7 @@ def _widest_sure(x: Floats, least: int, most_looks: int, level: float) -> int | 
         return None
     at = np.arange(least, x.size - least + 1)  # the first value beyond
     gap = x[at] - x[at - 1]
-    wide = gap > 0
+    wide = gap > apart * np.abs(x[at])
     at, gap = at[wide], gap[wide]
     if not at.size:
         return None
@@ -211,10 +223,11 @@ def _between(every: Floats, x: Floats, cuts: list[float]) -> tuple[Hump, ...]:
         low, high = float(every.min()), float(every.max())
         return (Hump(float(np.clip(_shorth(x), low, high)), 1.0, low, high),)
     edges = [-np.inf, *cuts, np.inf]
+    belongs = np.searchsorted(cuts, every)
     found = []
-    for low, high in pairwise(edges):
+    for number, (low, high) in enumerate(pairwise(edges)):
         inside = x[(x > low) & (x <= high)]
-        members = every[(every > low) & (every <= high)]
+        members = every[belongs == number]
         if members.size and inside.size:
             at = float(np.clip(_shorth(inside), members.min(), members.max()))
             weight = members.size / every.size
