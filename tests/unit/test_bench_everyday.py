@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from latlab.bench.judging.judge import judge_pairs
 from latlab.bench.measuring.builds import padding
 from latlab.bench.measuring.pilot import run_pilot
 from latlab.bench.results.targets import Target, parse
+from latlab.cli.bench.options import check_outputs
 from latlab.errors import NotTrustworthyError, UsageError
 from latlab.model.bench import Judgement, Sample, Settings
 from latlab.model.statistics.paired import Ruling
@@ -99,6 +102,9 @@ def test_costs_and_rates_are_of_an_operation() -> None:
 def test_where_costs_were_not_counted_it_is_said_why() -> None:
     document = summary_json("one", [Sample(np.full(100, 5e9))], uncounted="a run takes 5 s")
     assert costs_text(document) == "# one: costs beside the time not counted: a run takes 5 s"
+    said = summary_text([document, {**document, "name": "two"}])
+    assert said.splitlines()[-1] == "# costs beside the time of 2 benchmarks not counted: a run takes 5 s"
+    assert said.count("a run takes 5 s") == 1
 
 
 def test_where_nothing_was_counted_nothing_is_said() -> None:
@@ -198,3 +204,18 @@ def test_an_inconclusive_answer_says_what_it_could_have_seen_and_which_budget_se
     assert needed > 20
     assert f"; 5 % takes {needed} pairs: --seconds " in line
     assert int(line.split()[-1]) >= needed * 0.5
+
+
+def test_a_full_disk_is_found_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    for option in ("raw", "html", "junit"):
+        with pytest.raises(OSError, match="No space left") as found:
+            check_outputs({"seed": 1, option: tmp_path / "out"})
+        assert found.value.filename == str(tmp_path / "out")
+    check_outputs({"seed": 1, "raw": Path("/dev/null")})
+    assert list(tmp_path.iterdir()) == []

@@ -7,6 +7,7 @@ import dataclasses
 import math
 import os
 import random
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from latlab.model.machine.environment import Environment
 
 Function = Callable[..., Any]
+TRIED_BYTES = 64 << 10  # that have to fit where a file is to be written
 
 
 def recorder_of(
@@ -191,7 +193,10 @@ def check_outputs(options: dict[str, Any]) -> None:
 
     Raises:
         UsageError: a file can't be written.
+        OSError: there is no space for it.
     """
+    from latlab.formats.documents import naming
+
     if options.get("seed") is None:
         options["seed"] = random.SystemRandom().randrange(1 << 31)
     for name in (
@@ -211,6 +216,21 @@ def check_outputs(options: dict[str, Any]) -> None:
             raise UsageError(
                 f"--{option} {path}: can't be written", remedy="name a file in a folder that you may write to"
             )
+        if not path.exists() or path.is_file():  # a pipe or a device is what it is
+            with naming(path):
+                _try_writing(folder)
+
+
+def _try_writing(folder: Path) -> None:
+    """Write something there and remove it again.
+
+    Raises:
+        OSError: it can't be, as where the disk is full.
+    """
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(bytes(TRIED_BYTES))
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def parameters_of(options: dict[str, Any]) -> dict[str, Any]:

@@ -125,7 +125,7 @@ def _rates(sample: Sample, p50_ns: float | None) -> dict[str, float]:
     return {name: value for name, value in found.items() if value > 0}
 
 
-def costs_text(document: Mapping[str, Any]) -> str:
+def costs_text(document: Mapping[str, Any], *, why: bool = True) -> str:
     """What an operation costs beside its time, and how much it handles; empty where nothing is known."""
     costs, parts = document["costs"], []
     rates = document["rates"]
@@ -144,7 +144,7 @@ def costs_text(document: Mapping[str, Any]) -> str:
         allocated = words.size(costs["allocated_bytes"])
         parts.append(f"{words.number(costs['allocations'])} allocations ({allocated})")
     lines = [f"# {document['name']}: an operation: {', '.join(parts)}"] if parts else []
-    if document["costs_why"]:
+    if why and document["costs_why"]:
         lines.append(f"# {document['name']}: costs beside the time not counted: {document['costs_why']}")
     return "\n".join(lines)
 
@@ -169,7 +169,14 @@ def summary_text(documents: Iterable[Mapping[str, Any]]) -> str:
             f"{document['batch']} runs an iteration{_one_by_one(document)}; {grain}; "
             f"{', '.join(document['context']) or 'plain scheduling'}"
         )
-    lines += filter(None, map(costs_text, documents))
+    # What holds for several is said once.
+    whys: dict[str, list[str]] = {}
+    for document in documents:
+        whys.setdefault(document["costs_why"], []).append(document["name"])
+    lines += filter(None, (costs_text(d, why=len(whys[d["costs_why"]]) == 1) for d in documents))
+    for why, names in whys.items():
+        if why and len(names) > 1:
+            lines.append(f"# costs beside the time of {len(names)} benchmarks not counted: {why}")
     return "\n".join(lines)
 
 
