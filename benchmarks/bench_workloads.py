@@ -1,7 +1,8 @@
 """Fourteen workloads of many kinds against themselves and against slower ones: `python -m
 benchmarks.bench_workloads`.
 
-`[--seconds S] [--changes 0,20,50] [--workloads A,B] [--load hog] [--limit S] [--seed N] [--outcomes FILE]`
+`[--seconds S] [--changes 0,20,50] [--workloads A,B] [--load hog] [--plain] [--limit S] [--seed N]
+[--outcomes FILE]`
 
 Python that computes, counts words, matches, parses, allocates, awaits, hands over between threads, writes
 files, and adds arrays; C++ that hashes and sorts; whole commands. Comparisons are drawn until `--limit` is
@@ -14,7 +15,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -137,7 +140,7 @@ class Work:
 COMPILED = ("Hash", "Sort")
 COMMANDS = {
     "grep": "grep -c needle.*never {folder}/lines{n}.txt",  # in the last line: at a match it stops
-    "sort": "sort -o /dev/null {folder}/lines{n}.txt",
+    "sort": "sort -o /dev/null {folder}/few{n}.txt",
     "python -c": f"{sys.executable} -S -c 'for i in range({{n}}00): i * i'",
 }
 STEADY = {"pure", "words", "regex", "json", "Sort", "python -c"}
@@ -159,6 +162,7 @@ def built(folder: Path, side: str, change: int) -> None:
     drawn = random.Random(5)
     lines = [f"{drawn.random()} needle {i} {'end' if i % 7 else ''}\n" for i in range(100 * (1000 + change))]
     (folder / f"lines{1000 + change}.txt").write_text("".join(lines) + "needle never\n")
+    (folder / f"few{1000 + change}.txt").write_text("".join(lines[: 10 * (1000 + change)]))
 
 
 def target(folder: Path, name: str, side: str, change: int) -> Any:
@@ -169,7 +173,9 @@ def target(folder: Path, name: str, side: str, change: int) -> Any:
     return bench.parse(f"{folder}/{file}")
 
 
-def compared(folder: Path, name: str, change: int, seconds: float, seed: int) -> dict[str, Any]:
+def compared(
+    folder: Path, name: str, change: int, seconds: float, seed: int, settings: Any
+) -> dict[str, Any]:
     """One comparison's outcome; in every other one the slower side comes first."""
     begin, swapped = time.monotonic(), bool(seed % 2)
     a, b = target(folder, name, "base", 0), target(folder, name, f"more{change}", change)
@@ -178,9 +184,8 @@ def compared(folder: Path, name: str, change: int, seconds: float, seed: int) ->
     line: dict[str, Any] = {"workload": name, "change": change, "swapped": swapped}
     try:
         judged, plan = bench.run_ab(
-            a, b, bench.default_settings(), bench.Asked(seconds=seconds, seed=seed), bench.Recorder(),
-            control=False,
-        )  # fmt: skip
+            a, b, settings, bench.Asked(seconds=seconds, seed=seed), bench.Recorder(), control=False
+        )
     except LatlabError as error:
         return {**line, "verdict": "failed", "why": str(error)}
     result = judged.result
@@ -198,12 +203,16 @@ def main() -> None:
     parser.add_argument("--changes", default="0,20,50")
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
     parser.add_argument("--load", choices=["idle", "hog"], default="idle")
+    parser.add_argument("--plain", action="store_true", help="All CPUs, ordinary scheduling.")
     parser.add_argument("--limit", type=float, default=600.0, help="Seconds of all together.")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--outcomes", type=Path)
     given = parser.parse_args()
     changes, names = [int(c) for c in given.changes.split(",")], given.workloads.split(",")
-    drawn = random.Random(given.seed)
+    drawn, settings = random.Random(given.seed), bench.default_settings()
+    if given.plain:
+        every = tuple(sorted(os.sched_getaffinity(0)))
+        settings = dataclasses.replace(settings, cpu=None, cpus=every, priority=0, fitting=False)
     deadline = time.monotonic() + given.limit
     lines: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as text, load(given.load) if given.limit else contextlib.nullcontext():
@@ -217,8 +226,8 @@ def main() -> None:
             if not left:
                 left = [(name, change) for name in names for change in changes]
                 drawn.shuffle(left)
-            line = compared(folder, *left.pop(), given.seconds, drawn.randrange(1 << 31))
-            line |= {"load": given.load, "budget": given.seconds}
+            line = compared(folder, *left.pop(), given.seconds, drawn.randrange(1 << 31), settings)
+            line |= {"load": f"{given.load}, plain" if given.plain else given.load, "budget": given.seconds}
             print(json.dumps(line), flush=True)
             lines.append(line)
             if given.outcomes is not None:

@@ -95,6 +95,17 @@ def test_a_pilot_whose_pairs_were_alike_by_luck_plans_as_if_they_varied_as_littl
     assert planned(pilot(between=0.0)).iterations == planned(pilot(between=seen)).iterations
 
 
+def test_pairs_are_shorter_where_the_budget_would_hold_too_few_of_them_for_a_verdict() -> None:
+    long_calls = Pilot(
+        Settings(iterations=1, batch=1, turn=1), Components(0.01, 0.01, 1.0), 0.01, None, 0.0, 0.5, 0.5, 2.5e8
+    )
+    fewest = paired.fewest_blocks(0.05)
+    assert planned(long_calls, seconds=40.0).iterations == 4
+    short = planned(long_calls, seconds=1.1 * fewest)
+    assert (short.iterations, short.budget_pairs) == (1, fewest)
+    assert planned(long_calls, seconds=0.9 * fewest).iterations == 4  # nothing helps: as precise as ever
+
+
 def test_a_smaller_effect_a_higher_power_and_noisier_processes_need_more_pairs() -> None:
     usual = needed(planned(pilot()))
     assert needed(planned(pilot(), effect=0.004)) > usual

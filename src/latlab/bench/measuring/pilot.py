@@ -32,6 +32,7 @@ FEWEST_PILOT_PAIRS = 2
 PILOT_SHARE = 0.15
 WORTH_IT = 0.2  # four pairs don't tell smaller differences of cost
 DEAR_S, WORTH_IT_IF_DEAR = 5e-3, 0.5
+LONG = 0.01  # of the budget
 FEWEST_TURNS = 8
 # Where eight turns are dear. Of fewer the first ones, which a process is still warming up in, are too large a
 # part: walks through 16 MB scattered by 10 % from pair to pair in two turns, by 1 to 2 % in four to eight.
@@ -227,6 +228,9 @@ def pilot_pairs(process_s: float, budget_s: float) -> int:
 
 
 def _few(settings: Settings, call_s: float, budget_s: float) -> int:
+    """Iterations of the first look at a side; of a call that is a part of the budget, one."""
+    if call_s > LONG * budget_s:
+        return 1
     return min(20, settings.iterations, max(1, int(PILOT_SHARE * budget_s / max(call_s, 1e-9))))
 
 

@@ -73,6 +73,10 @@ def make_plan(
             turns = FEWEST_LONG_TURNS
         units = max(units, turns if pilot.settings.turn else FEWEST_ITERATIONS)
         units = max(1, min(units, MOST_ITERATIONS // length))
+        # Fewer pairs than these are no verdict: where shorter ones fit into the budget, they are shorter.
+        each_s = budget_s / paired.fewest_blocks(alpha)
+        if pilot.settings.turn and pilot.pair_s(units) > each_s >= pilot.pair_s(1):
+            units = max(1, min(units, int((each_s - pilot.overhead_s) / pilot.unit_s)))
     pair_s = pilot.pair_s(units)
     effect = math.log1p(smallest_effect)
 
