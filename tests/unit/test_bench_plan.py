@@ -95,15 +95,24 @@ def test_a_pilot_whose_pairs_were_alike_by_luck_plans_as_if_they_varied_as_littl
     assert planned(pilot(between=0.0)).iterations == planned(pilot(between=seen)).iterations
 
 
+def test_long_turns_are_two_a_pair_where_they_are_what_a_pair_costs() -> None:
+    def turns(unit_s: float) -> int:
+        parts = Components(0.03, 0.03, 1.0)
+        settings = Settings(iterations=4, batch=1, turn=1)
+        return planned(Pilot(settings, parts, 0.03, None, 0.0, 0.05, unit_s, 8e6), seconds=7.0).iterations
+
+    assert [turns(unit_s) for unit_s in (0.06, 0.025, 0.006)] == [2, 4, 8]
+
+
 def test_pairs_are_shorter_where_the_budget_would_hold_too_few_of_them_for_a_verdict() -> None:
     long_calls = Pilot(
         Settings(iterations=1, batch=1, turn=1), Components(0.01, 0.01, 1.0), 0.01, None, 0.0, 0.5, 0.5, 2.5e8
     )
     fewest = paired.fewest_blocks(0.05)
-    assert planned(long_calls, seconds=40.0).iterations == 4
+    assert planned(long_calls, seconds=40.0).iterations == 2
     short = planned(long_calls, seconds=1.1 * fewest)
     assert (short.iterations, short.budget_pairs) == (1, fewest)
-    assert planned(long_calls, seconds=0.9 * fewest).iterations == 4  # nothing helps: as precise as ever
+    assert planned(long_calls, seconds=0.9 * fewest).iterations == 2  # nothing helps
 
 
 def test_a_smaller_effect_a_higher_power_and_noisier_processes_need_more_pairs() -> None:

@@ -37,6 +37,7 @@ FEWEST_TURNS = 8
 # Where eight turns are dear. Of fewer the first ones, which a process is still warming up in, are too large a
 # part: walks through 16 MB scattered by 10 % from pair to pair in two turns, by 1 to 2 % in four to eight.
 FEWEST_LONG_TURNS = 4
+FEWEST_LONGEST_TURNS = 2  # where a turn takes so long that what begins a pair is a small part of it
 Pair = tuple[Sample, Sample]
 _MIDMEAN = 1.2  # its variance over that of a mean
 

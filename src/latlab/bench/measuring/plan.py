@@ -5,7 +5,13 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from latlab.bench.measuring.pilot import FEWEST_LONG_TURNS, FEWEST_TURNS, PILOT_BUILDS, Pilot
+from latlab.bench.measuring.pilot import (
+    FEWEST_LONG_TURNS,
+    FEWEST_LONGEST_TURNS,
+    FEWEST_TURNS,
+    PILOT_BUILDS,
+    Pilot,
+)
 from latlab.bench.processes.moved import PLACES
 from latlab.model.bench import Plan, Settings
 from latlab.stats.experiments import paired
@@ -71,6 +77,10 @@ def make_plan(
         turns = FEWEST_TURNS
         if FEWEST_TURNS * pilot.unit_s > max(pilot.overhead_s, budget_s / FEWEST_PAIRS - pilot.overhead_s):
             turns = FEWEST_LONG_TURNS
+        if turns * pilot.unit_s > max(pilot.overhead_s, budget_s / (1.5 * FEWEST_PAIRS) - pilot.overhead_s):
+            # Then what differs from pair to pair (pages, placement) is told by more of them: a transposition
+            # whose placement moves it by 4 % scattered by 0.3 % within its four turns of 8 ms.
+            turns = min(turns, FEWEST_LONGEST_TURNS)
         units = max(units, turns if pilot.settings.turn else FEWEST_ITERATIONS)
         units = max(1, min(units, MOST_ITERATIONS // length))
         # Fewer pairs than these are no verdict: where shorter ones fit into the budget, they are shorter.
