@@ -35,10 +35,10 @@ def render(r: Result) -> str:
     lines = [
         *verdict(r),
         "",
-        f"{r.facts.title}: {s.messages} messages of {_sizes(r)}, {_who(r)}{s.topology}, {load(r)}, "
+        f"{r.facts.title}: {plural(s.messages, 'message')} of {_sizes(r)}, {_who(r)}{s.topology}, {load(r)}, "
         f"{_waiting(r)}",
-        f"sent {r.sent}, received {r.received}, lost {r.lost}, duplicated {r.duplicated}, "
-        f"reordered {r.reordered}, corrupted {r.corrupted}",
+        f"sent {count(r.sent)}, received {count(r.received)}, lost {count(r.lost)}, "
+        f"duplicated {count(r.duplicated)}, reordered {count(r.reordered)}, corrupted {count(r.corrupted)}",
         "",
     ]
     rows = [_row(f"latency ({trip}from the actual sending)", r.latency)]
@@ -49,7 +49,7 @@ def render(r: Result) -> str:
     if r.confirm_latency is not None:
         rows.append(_row("confirmed to the sender", r.confirm_latency))
     if s.warmup:
-        rows.append(_row(f"warm-up ({s.warmup} messages)", r.warmup))
+        rows.append(_row(f"warm-up ({plural(s.warmup, 'message')})", r.warmup))
     if r.broker_stay is not None:
         rows.append(_row("inside the broker", r.broker_stay))
     if r.wire_to_kernel is not None:
