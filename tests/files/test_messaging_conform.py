@@ -16,11 +16,12 @@ import pytest
 from latlab.errors import LatlabError, UsageError
 from latlab.messaging import Facts, conform
 from latlab.messaging.judging import conformity
-from latlab.messaging.running.python import prepared
+from latlab.messaging.running.python import prepared, run_python
 from latlab.messaging.running.ways.links import attach
 from latlab.model.messaging.results import Settings
 
 PLUGINS = """
+import contextlib
 import socket
 import time
 from latlab.messaging import Facts, TransportClosed
@@ -99,6 +100,22 @@ class Looks(Steps):
         return Unix.receive(self, 0.00001)
 class Packets(Swallowing):
     kind = socket.SOCK_SEQPACKET
+class Overflowing(Unix):  # what finds no room is gone; a sender that is not the quickest
+    facts = Facts("overflowing", "over a Unix socket", True, True, 1024, "read")
+    kind = socket.SOCK_SEQPACKET
+    def connect(self, role, where):
+        super().connect(role, where)
+        if self.line is not None:  # room for some thousands, as two TCP sockets have; root alone may
+            with contextlib.suppress(PermissionError):
+                self.line.setsockopt(socket.SOL_SOCKET, 32, 4 << 20)  # SO_SNDBUFFORCE
+    def send(self, message):
+        until = time.perf_counter() + 0.0001
+        while time.perf_counter() < until:
+            pass
+        try:
+            self.line.send(bytes(message), socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            pass
 class Unready(Quiet):
     @classmethod
     def prepare(cls, settings, server): raise RuntimeError("no address")
@@ -171,6 +188,16 @@ def test_an_end_of_a_unix_socket_that_is_swallowed_is_found(plugins: Any, name: 
     wrong = found["tells, or waits, when its sender has ended"]
     assert (wrong is not None and "the sender's connection is closed" in wrong) == swallows
     assert swallows or wrong is None
+
+
+def test_what_is_dropped_when_a_queue_is_full_is_found_of_a_slow_sender_too(plugins: Any) -> None:
+    target = "own_transports:Overflowing"
+    facts = Facts("overflowing", "over a Unix socket", True, True, 1024, "read")
+    base = Settings(target, topology="direct", warmup=0, timeout_s=10.0, drain_s=0.5)
+    found = dict(conformity._carried(lambda load: run_python(load, facts, target), facts, base, "one hop"))
+    wrong = found["keeps what a slow receiver has not taken yet, over one hop"]
+    assert wrong is not None
+    assert wrong.startswith("promises to lose nothing and lost ")
 
 
 def test_files_of_other_programs_are_not_laid_at_a_transports_door(plugins: Any) -> None:

@@ -81,7 +81,7 @@ def render(r: Result) -> str:
     lines.append(_stability(r))
     for peak in r.peaks:
         many = peak.first != peak.last
-        at = f"messages {peak.first} to {peak.last}" if many else f"message {peak.first}"
+        at = f"messages {count(peak.first)} to {count(peak.last)}" if many else f"message {count(peak.first)}"
         lines.append(f"{'peak':<21}{duration(peak.max_ns)} at {at} ({cause(peak)})")
     lines.append(
         f"{'harness':<21}{duration(r.harness_ns[0])} a message in the sender, "
@@ -158,7 +158,8 @@ def _stability(r: Result) -> str:
     if r.drift is not None:
         text += f" ({duration(r.drift)} a second)"
     signs = r.signs
-    steps = f"{signs['rising']} up, {signs['falling']} down, {signs['stable']} level"
+    named = (("rising", "up"), ("falling", "down"), ("stable", "level"))
+    steps = ", ".join(f"{count(signs[sign])} {word}" for sign, word in named)
     return f"{text}; from message to message: {steps}"
 
 
