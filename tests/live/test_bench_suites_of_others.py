@@ -149,3 +149,17 @@ def test_google_benchmarks_programs_run_as_they_are(tmp_path: Path) -> None:
     done = bench(tmp_path, "ab", "./google1:spin/1000", "./google3:spin/1000", "--seconds", "20", "--json")
     found = json.loads(done.stdout)
     assert (found["name"], found["verdict"], done.returncode) == ("spin/1000", "slower", 4), done.stderr
+
+
+def test_an_interrupted_suite_tells_what_it_has_measured(tmp_path: Path) -> None:
+    (tmp_path / "suite.py").write_text(
+        "import os, signal\n"
+        "def time_first():\n    sum(range(100))\n"
+        "def time_second():\n    os.kill(PARENT, signal.SIGINT)\n"
+        "def time_third():\n    pass\n".replace("PARENT", "os.getppid()")
+    )
+    done = bench(tmp_path, "run", "suite.py", *FEW[:-1])
+    assert "time_first" in done.stdout
+    assert "time_third" not in done.stdout
+    assert "interrupted after 1 of 3 benchmarks" in done.stderr
+    assert done.returncode != 0

@@ -24,12 +24,17 @@ from latlab.cli.bench.options import (
     write_for_ci,
 )
 from latlab.cli.kit.options import EFFECT, Seconds, together
-from latlab.cli.kit.progress import say
+from latlab.cli.kit.progress import is_watched, say
 from latlab.errors import ExitCode, LatlabError, SkippedError, UsageError
 from latlab.reports.json import document as json_of
 
 if TYPE_CHECKING:
     from latlab.bench import Results
+
+
+LEAST_S = (
+    0.25  # that each benchmark of a suite has, or a folder of hundreds would be measured by single calls
+)
 
 
 def _measure(
@@ -64,24 +69,33 @@ def _measure(
     meta = {"kind": "bench-run", "asked": asked, "report": report}
     with contextlib.ExitStack() as stack:
         recorder = recorder_of(stack, options["output"], meta, environment, options["seed"])
-        tests, documents = {}, []
+        tests: dict[str, Any] = {}
+        documents: list[dict[str, Any]] = []
         points: list[sweep.Point] = []
         failed: list[tuple[str, LatlabError]] = []
         skipped: list[tuple[str, LatlabError]] = []
         pairs = [(target, settings) for target in targets]
         if options["cold"]:
             pairs = [(t, dataclasses.replace(settings, cold=cold)) for t in targets for cold in (False, True)]
-        for given, how in pairs:
+        each_s = max(min(options["seconds"], LEAST_S), options["seconds"] / len(pairs))
+        stopped = False
+        for number, (given, how) in enumerate(pairs, 1):
             target = dataclasses.replace(given, title=f"{given.name} (cold)") if how.cold else given
+            _tell(number, len(pairs), target.name)
             try:
                 samples = bench.run(
                     target,
                     how,
                     recorder,
-                    seconds=options["seconds"] / len(pairs),
+                    seconds=each_s,
                     processes=options["processes"],
                     iterations=options["iterations"],
                 )
+            except KeyboardInterrupt:
+                if not documents:
+                    raise
+                stopped = True  # what was measured is told
+                break
             except SkippedError as error:
                 skipped.append((target.name, error))
                 continue
@@ -97,6 +111,7 @@ def _measure(
             )
             swept_as = f"{target.called} (cold)" if how.cold else target.called
             points.append((swept_as, target.parameters, documents[-1]["summary"]["p50"]))
+        _tell(len(pairs) + 1, len(pairs), "")
         if not tests and failed:
             raise failed[0][1]
         if recorder.writer is not None:
@@ -144,7 +159,17 @@ def _measure(
         runs = bench.baseline.add(options["save_baseline"], now.tests, now.environment)
         say(f"latlab: {options['save_baseline']}: {words.plural(runs, 'run')} kept")
     sys.stdout.flush()
+    if stopped:
+        click.echo(f"latlab: interrupted after {len(documents)} of {len(pairs)} benchmarks", err=True)
+        raise KeyboardInterrupt
     return ExitCode.FAILED if failed and code != ExitCode.REGRESSION else code
+
+
+def _tell(number: int, count: int, name: str) -> None:
+    """Say on a terminal which benchmark of a suite is measured; nothing where it is over."""
+    if is_watched() and count > 1:
+        line = f"latlab: {number} of {count}: {name}"[:100] if number <= count else ""
+        click.echo(f"\r\x1b[K{line}", err=True, nl=False)
 
 
 def _against(
@@ -195,7 +220,12 @@ def _counts(context: click.Context, parameter: click.Parameter, value: str | Non
 
 def _running(function: Any) -> Any:
     options = together(
-        click.option("--seconds", type=Seconds(0.01), default=2.0, help="Time budget."),
+        click.option(
+            "--seconds",
+            type=Seconds(0.01),
+            default=2.0,
+            help="Time budget; of several, each has 0.25 s of it or more.",
+        ),
         click.option("--processes", type=click.IntRange(min=1), help="Number of processes [default: 5]."),
         click.option("--csv", "as_csv", is_flag=True, help="Print lines of testcase,nanoseconds."),
         click.option("--mean", is_flag=True, help="Show the mean in the summary, too."),
