@@ -57,6 +57,13 @@ KINDS = {
     "a function of an extension module": ("", "math:factorial", "__import__('math').factorial(i)"),
     "a module that Python starts with": ("import posixpath", "posixpath:basename",
     "work.posixpath.basename(f'a/{i}')"),
+    "a function of a module that latlab needs, too": (
+        "import functools", "functools:reduce", "work.functools.reduce(max, [1, i])",
+    ),
+    "a function for which others are registered": (
+        "import functools\n@functools.singledispatch\ndef f(x): return 0\n@f.register\ndef _(x: int): "
+        "return x", "work:f", "work.f(i)",
+    ),
     "a result that is a set": ("def f(i): return {str(i), 'a', 'b', 'c'}", "work:f", "sorted(work.f(i))"),
     "an argument that is a set": (
         "def f(s): return len(s)", "work:f", "work.f({str(i), 'a', 'b', 'c'})",
@@ -74,6 +81,9 @@ KINDS = {
 #: Told in one line, and with what to do.
 REFUSED = {
     "a method of an extension type": ("", "datetime:date.isoformat", "0", "can't be replaced"),
+    "a method of a type that latlab needs, too": (
+        "import collections", "collections:deque.append", "0", "'collections:deque.append' can't be replaced",
+    ),
     "a generator": ("def f(i): yield i", "work:f", "list(work.f(i))", "is a generator"),
     "a coroutine": (
         "import asyncio\nasync def f(i): return i", "work:f", "work.asyncio.run(work.f(i))",

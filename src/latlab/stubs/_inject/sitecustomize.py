@@ -17,6 +17,13 @@ _HEAD = "latlab-stubs-plan 3"
 _FILES = "files"
 
 
+def _refuse(what: str) -> None:
+    """End the program with one line: of an exit from here the interpreter would show how it came to it."""
+    sys.stderr.write(f"latlab: {what}\n")
+    sys.stderr.flush()
+    os._exit(1)
+
+
 def _next_sitecustomize() -> None:
     """Run the site's own sitecustomize, which this file hides."""
     from importlib.machinery import PathFinder
@@ -35,7 +42,7 @@ def _patch(components: list[str]) -> None:
     except ImportError as error:
         # A program of another environment finds latlab here, and not what was compiled for another Python.
         version = ".".join(map(str, sys.version_info[:2]))
-        sys.exit(f"latlab: the program runs Python {version}, for which latlab is not built ({error})")
+        _refuse(f"the program runs Python {version}, for which latlab is not built ({error})")
     for component in components:
         patch(component)
 
@@ -113,7 +120,7 @@ def _install() -> None:
     with open(path, encoding="utf-8") as file:
         head, *lines = file.read().splitlines()
         if head != _HEAD:
-            sys.exit(f"latlab: {path}: is a plan of another version ({head!r}, and {_HEAD!r} is read)")
+            _refuse(f"{path}: is a plan of another version ({head!r}, and {_HEAD!r} is read)")
         for line in lines:
             *_, flags, state, name = line.split("\t", 5)
             if {"watch", "told"} & set(flags.split(",")):
@@ -121,8 +128,14 @@ def _install() -> None:
             module, separator, _ = name.partition(":")
             if separator:
                 wanted.setdefault(module, []).append(name)
+    if any(name.partition(".")[0] in sys.stdlib_module_names for name in wanted.keys() - sys.modules.keys()):
+        # What patches may need that module itself: it can't come in while the module does.
+        import latlab.stubs.components.registry  # noqa: F401
     for name in wanted.keys() & sys.modules.keys() - {"__main__"}:
-        _patch(wanted.pop(name))
+        try:
+            _patch(wanted.pop(name))
+        except Exception as error:  # noqa: BLE001  # the interpreter would go on, and say nothing of it
+            _refuse(f"{error}")
     if wanted:
         sys.meta_path.insert(0, _Finder(wanted))  # type: ignore[arg-type]
 

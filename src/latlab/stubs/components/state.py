@@ -339,7 +339,9 @@ _ASKED: dict[tuple[str, str], Callable[[Any], Any]] = {
 # What modules of the library remember, so as to be faster: a stub that leaves it as it is changes nothing.
 _REMEMBERED = {
     "re:_cache", "re:_cache2", "linecache:cache", "threading:_counter", "tempfile:_name_sequence",
-    "struct:_cache", "fnmatch:_cache", "urllib.parse:_parse_cache", "os.path:_varprog", "posixpath:_varprog",
+    "functools:singledispatch.<locals>.dispatch~dispatch_cache",
+    "functools:singledispatch.<locals>.dispatch~cache_token", "struct:_cache", "fnmatch:_cache",
+    "urllib.parse:_parse_cache", "os.path:_varprog", "posixpath:_varprog",
 }  # fmt: skip
 
 
