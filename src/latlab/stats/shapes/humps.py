@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,8 +32,8 @@ class Hump:
     Args:
         at: its location: the middle of the shortest interval with 30 % of its values.
         weight: the part of all values that lies between the valleys at its sides; the weights add up to 1.
-        low: the smallest value that belongs to it.
-        high: the largest value that belongs to it.
+        low: the smallest value that belongs to it; of more than a million values, of so many of them.
+        high: the largest one, likewise.
     """
 
     at: float
@@ -104,12 +105,14 @@ def find_humps(
         least_share: of the values, that a hump has which is told by the gaps beside it.
         apart: the least stretch beside a rare hump, as a share of the value there.
     """
-    every = np.asarray(values, dtype=np.float64).ravel()
-    if not np.all(np.isfinite(every)):
-        raise ValueError("humps are of finite values only")
+    every: npt.NDArray[Any] = np.asarray(values).ravel()
+    if every.dtype.kind not in "iu":  # integers become floats where they are drawn: there may be millions
+        every = every.astype(np.float64)
+        if not np.all(np.isfinite(every)):
+            raise ValueError("humps are of finite values only")
     if every.size == 0:
         return Humps((), 0.0, 1.0, 0, alpha)
-    x = _spread_ties(np.sort(every[_rows(every.size, max_values, seed)]), quantum, coarsest)
+    x = _sorted(every[_rows(every.size, max_values, seed)], quantum, coarsest)
     dip = dip_statistic(x)
     p_value = dip_p_value(dip, x.size)
     cuts = _valleys(x, min(critical_dip(alpha, x.size), 0.95 * dip)) if p_value <= alpha else []
@@ -117,17 +120,22 @@ def find_humps(
     cuts = sorted([*cuts, *_empty_stretches(x, cuts, level, _LEAST_SHARE)])
     if least_share < _LEAST_SHARE:
         rows = _rows(every.size, _MOST_FOR_GAPS, seed)
-        wide = _spread_ties(np.sort(every[rows]), quantum, coarsest)
+        wide = _sorted(every[rows], quantum, coarsest)
         rare = _empty_stretches(wide, cuts, level, least_share, apart)
         if rare:  # once more, by the values alone that began a visit there
             visits = every[rows[~_stayed(every, rows, wide, sorted([*cuts, *rare]))]]
-            visits = _spread_ties(np.sort(visits), quantum, coarsest)
+            visits = _sorted(visits, quantum, coarsest)
             rare = _empty_stretches(visits, cuts, level, least_share, apart)
         if rare:
             cuts, x = _beside_rare(wide, cuts, rare), wide
     if every.size > _MOST_FOR_WEIGHTS:
         every = every[_rows(every.size, _MOST_FOR_WEIGHTS, seed)]
-    return Humps(_between(every, x, cuts), dip, p_value, int(x.size), alpha)
+    return Humps(_between(every.astype(np.float64), x, cuts), dip, p_value, int(x.size), alpha)
+
+
+def _sorted(values: npt.NDArray[Any], quantum: float | None, coarsest: float) -> Floats:
+    """Ascending, with ties spread over the clock's step."""
+    return _spread_ties(np.sort(values.astype(np.float64)), quantum, coarsest)
 
 
 def _rows(count: int, most: int, seed: int) -> npt.NDArray[np.int64]:
@@ -138,7 +146,7 @@ def _rows(count: int, most: int, seed: int) -> npt.NDArray[np.int64]:
 
 
 def _stayed(
-    every: Floats, rows: npt.NDArray[np.int64], x: Floats, cuts: list[float]
+    every: npt.NDArray[Any], rows: npt.NDArray[np.int64], x: Floats, cuts: list[float]
 ) -> npt.NDArray[np.bool_]:
     """Which of these are in a rare hump after one that is in that or in another rare one."""
     weights = np.diff(np.searchsorted(x, cuts), prepend=0, append=x.size)
