@@ -51,14 +51,15 @@ class Looks:
             for name, pids in groups.items()
             if any(cpu_throttling(pid=pid) is not None for pid in pids)
         }
-        self._rows: dict[str, list[int]] = {name: [] for name in ("at_ns", *parts, "throttled", "stopped")}
+        # A look is kept whole or not at all: a signal may end it anywhere.
+        self._rows: list[tuple[int, ...]] = []
         self._begun = False
         self.got: dict[str, tuple[int, int]] = {}
         """By part: ns on a CPU and ns runnable without one, between the last two looks."""
 
     def take(self) -> None:
         """Look once."""
-        self._rows["at_ns"].append(time.monotonic_ns())
+        row = [time.monotonic_ns()]
         for name, paths in self._parts.items():
             first, last = self._first[name], self._last[name]
             before = self._sums(name)
@@ -70,14 +71,13 @@ class Looks:
                     last[path] = (ran, waited)
             ran, waited = self._sums(name)
             self.got[name] = (ran - before[0], waited - before[1])
-            self._rows[name].append(waited)
+            row.append(waited)
         self._begun = True
         longest = 0
         for pids, watch in self._groups.values():
             watch.look(pids)
             longest = max(longest, 0 if watch.worst is None else watch.worst.time_ns)
-        self._rows["throttled"].append(longest)
-        self._rows["stopped"].append(int(self._stopped()))
+        self._rows.append((*row, longest, int(self._stopped())))
 
     def _sums(self, name: str) -> tuple[int, int]:
         """Time on a CPU and time runnable without one of all threads of a part since the first look."""
@@ -111,7 +111,8 @@ class Looks:
 
     def since(self, start_ns: int) -> dict[str, tuple[int, ...]]:
         """The looks, with times from `start_ns` on CLOCK_MONOTONIC; the rest counts from the first look."""
-        rows = {name: tuple(values) for name, values in self._rows.items()}
+        names = ("at_ns", *self._parts, "throttled", "stopped")
+        rows = {name: tuple(row[i] for row in self._rows) for i, name in enumerate(names)}
         return {**rows, "at_ns": tuple(at - start_ns for at in rows["at_ns"])}
 
 
