@@ -276,3 +276,27 @@ def test_exceptions_are_data_whatever_a_library_registers_for_them(monkeypatch: 
         found = data.loads(pickled)
         error = found["error"] if isinstance(found, dict) else found
         assert (type(error), error.args) == (ValueError, ("HOME",))
+
+
+@pytest.mark.parametrize(
+    "held", [Calls(os.system, "touch ran"), [1], {"keyed": Calls(os.system, "touch ran")}]
+)
+def test_what_a_trace_tells_of_a_component_is_data_or_refused_in_one_line(
+    held: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "work.py").write_text("def step(i): return i\n")
+    (tmp_path / "app.py").write_text("import work\nwork.step(1)\n")
+    about = trace.Value(0, 0, trace.PICKLE, pickle.dumps(held))
+    step = trace.Definition(
+        "work:step", "python", "", [trace.Value(0, 0, trace.PICKLE, values.dumps({"v": 1}))]
+    )
+    trace.write(tmp_path / "t.trace", [step, trace.Definition("work:step about", "latlab", "", [about])])
+    command = [sys.executable, "-m", "latlab", "stubs", "replay", "t.trace", "--component", "work:step"]
+    done = subprocess.run(
+        [*command, "--", sys.executable, "app.py"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("latlab: the trace: work:step: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "ran").exists()

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -102,6 +103,21 @@ def test_a_process_that_runs_already_is_followed_and_left_as_it_is(tmp_path: Pat
     assert [thread.parent for thread in timeline.threads] == [None, None]
     assert timeline.total_ns > 300_000_000
     assert sum(action.verb == "sleep" for action in program.threads[0]) > 5
+
+
+@pytest.mark.rights
+def test_a_process_that_ends_while_it_is_followed_is_kept(tmp_path: Path) -> None:
+    if (reason := tracing.unavailable()) is not None:
+        pytest.skip(reason)
+    script = "import time\nend = time.monotonic() + 1.5\nwhile time.monotonic() < end: time.sleep(.01)"
+    process = subprocess.Popen([sys.executable, "-c", script])
+    waits = threading.Thread(target=process.wait)  # so that nothing is left of it
+    waits.start()
+    time.sleep(0.2)
+    stubs.capture_pid(process.pid, tmp_path, seconds=20)
+    waits.join()
+    (thread,) = stubs.load_timeline(tmp_path).threads
+    assert thread.end_ns > 500_000_000
 
 
 @pytest.mark.rights

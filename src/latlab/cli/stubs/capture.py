@@ -61,7 +61,10 @@ def capture(
     code = 0
     if perf_script is not None or ctf is not None:
         if pid is None or (perf_script is not None and ctf is not None):
-            raise UsageError("--perf or --ctf, and --pid: the process that was started")
+            raise UsageError(
+                "--perf and --ctf read one recording each, of the process that --pid names",
+                remedy="its number is in `perf script -F comm,pid` or `babeltrace2`'s text",
+            )
         read = stubs.from_perf_script if ctf is None else stubs.from_ctf
         found = read(perf_script or ctf or Path(), pid, output, merge_ns=round(merge * 1e3))
     elif pid is not None:

@@ -317,24 +317,58 @@ def joined(
 
 
 def _about(name: str, loaded: dict[str, _trace.Definition]) -> dict[str, Any]:
-    """What a trace tells of a component, with all keys, of which the first were written apart."""
-    found: dict[str, Any] = _data.loads(loaded[f"{name} about"].values[0].data or b"")
+    """What a trace tells of a component, with all keys, of which the first were written apart.
+
+    Raises:
+        InputError: it holds what is no data, or nothing of the kind.
+    """
+    found = _of_document(name, loaded[f"{name} about"])
     if f"{name} keys" in loaded:
-        written = [key for one in loaded[f"{name} keys"].values for key in _data.loads(one.data or b"")]
+        with _read_as_data(name):
+            written = [key for one in loaded[f"{name} keys"].values for key in _data.loads(one.data or b"")]
         found["keys"] = [*written, *found["keys"]]
+    return found
+
+
+@contextmanager
+def _read_as_data(name: str) -> Iterator[None]:
+    try:
+        yield
+    except _data.RefusedError as error:
+        raise InputError(
+            "the trace", f"is not loaded: {error}", place=name, remedy="record it again"
+        ) from None
+    except (
+        pickle.UnpicklingError,
+        EOFError,
+        IndexError,
+        KeyError,
+        ValueError,
+        TypeError,
+        AttributeError,
+    ) as error:
+        damaged = f"holds a damaged value ({error})"
+        raise InputError("the trace", damaged, place=name, remedy="record it again") from error
+
+
+def _of_document(name: str, about: _trace.Definition) -> dict[str, Any]:
+    with _read_as_data(name):
+        found = _data.loads(about.values[0].data or b"")
+        if not isinstance(found, dict):
+            raise TypeError(f"{type(found).__name__} in place of what is known of it")
     return found
 
 
 def told_by_arguments(name: str, definitions: list[_trace.Definition]) -> bool:
     """Whether all of a component's results were recorded by their arguments."""
     about = next((one for one in definitions if one.name == f"{name} about"), None)
-    return about is not None and bool(_data.loads(about.values[0].data or b"").get("keyed", False))
+    return about is not None and bool(_of_document(name, about).get("keyed", False))
 
 
 def left_out(name: str, definitions: list[_trace.Definition]) -> dict[str, str]:
     """What a component's calls did that its stub doesn't, and why not."""
     about = next((one for one in definitions if one.name == f"{name} about"), None)
-    found: Any = _data.loads(about.values[0].data or b"").get("lost", {}) if about is not None else {}
+    found: Any = _of_document(name, about).get("lost", {}) if about is not None else {}
     return {str(what): str(why) for what, why in found.items()} if isinstance(found, dict) else {}
 
 

@@ -111,7 +111,11 @@ def capture_pid(
     from latlab.schedule.tree import threads_of, tree_of
     from latlab.system.kernel.tracing import Tracer
 
-    if not threads_of(pid):
+    try:
+        cpus = len(os.sched_getaffinity(pid))  # now: it may end while it is followed
+    except ProcessLookupError:
+        cpus = 0
+    if not cpus or not threads_of(pid):
         raise InputError(f"process {pid}", "there is no such process, or it has ended", remedy="see `ps -e`")
     wanted = [*_events.TRACEPOINTS, *([_events.FAULTS] if faults else [])]
     tracer = Tracer(wanted, ring_bytes=4 << 20)
@@ -128,7 +132,7 @@ def capture_pid(
     log = replace(log, names={**{tid: one.name for tid, one in there.items()}, **log.names})
     timeline, program = _derive.derive(log, pid, merge_ns=merge_ns, there=there)
     notes = timeline.notes + ((said(TimelineSaid.INTERRUPTED),) if interrupted else ())
-    timeline = replace(timeline, notes=notes, cpus=len(os.sched_getaffinity(pid)))
+    timeline = replace(timeline, notes=notes, cpus=cpus)
     write(timeline, program, folder)
     return timeline
 
