@@ -324,35 +324,14 @@ def _about(name: str, loaded: dict[str, _trace.Definition]) -> dict[str, Any]:
     """
     found = _of_document(name, loaded[f"{name} about"])
     if f"{name} keys" in loaded:
-        with _read_as_data(name):
+        with _values.read_as_data(name):
             written = [key for one in loaded[f"{name} keys"].values for key in _data.loads(one.data or b"")]
         found["keys"] = [*written, *found["keys"]]
     return found
 
 
-@contextmanager
-def _read_as_data(name: str) -> Iterator[None]:
-    try:
-        yield
-    except _data.RefusedError as error:
-        raise InputError(
-            "the trace", f"is not loaded: {error}", place=name, remedy="record it again"
-        ) from None
-    except (
-        pickle.UnpicklingError,
-        EOFError,
-        IndexError,
-        KeyError,
-        ValueError,
-        TypeError,
-        AttributeError,
-    ) as error:
-        damaged = f"holds a damaged value ({error})"
-        raise InputError("the trace", damaged, place=name, remedy="record it again") from error
-
-
 def _of_document(name: str, about: _trace.Definition) -> dict[str, Any]:
-    with _read_as_data(name):
+    with _values.read_as_data(name):
         found = _data.loads(about.values[0].data or b"")
         if not isinstance(found, dict):
             raise TypeError(f"{type(found).__name__} in place of what is known of it")

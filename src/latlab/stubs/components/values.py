@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
+from latlab.errors import InputError
 from latlab.stubs.components import data as _data
 
 #: Stands for arguments that can't be told from others.
@@ -149,3 +152,29 @@ def make_exception(kind: type[BaseException], arguments: tuple[Any, ...], state:
     made = kind.__new__(kind, *arguments)
     made.__dict__.update(state)
     return made
+
+
+@contextmanager
+def read_as_data(name: str) -> Iterator[None]:
+    """Refuse what a trace tells of a component where it is no data, or nothing of the kind.
+
+    Raises:
+        InputError: it is not loaded.
+    """
+    try:
+        yield
+    except _data.RefusedError as error:
+        raise InputError(
+            "the trace", f"is not loaded: {error}", place=name, remedy="record it again"
+        ) from None
+    except (
+        pickle.UnpicklingError,
+        EOFError,
+        IndexError,
+        KeyError,
+        ValueError,
+        TypeError,
+        AttributeError,
+    ) as error:
+        damaged = f"holds a damaged value ({error})"
+        raise InputError("the trace", damaged, place=name, remedy="record it again") from error
