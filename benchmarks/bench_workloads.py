@@ -141,7 +141,7 @@ COMPILED = ("Hash", "Sort")
 COMMANDS = {
     "grep": "grep -c needle.*never {folder}/lines{n}.txt",  # in the last line: at a match it stops
     "sort": "sort -o /dev/null {folder}/few{n}.txt",
-    "python -c": f"{sys.executable} -S -c 'for i in range({{n}}00): i * i'",
+    "python -c": f"{sys.executable} -S -c 'for i in range({{n}}000): i * i'",
 }
 STEADY = {"pure", "words", "regex", "json", "Sort", "python -c"}
 WORKLOADS = (*PYTHON, *COMPILED, *COMMANDS)
