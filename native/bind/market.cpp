@@ -8,6 +8,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <map>
@@ -51,6 +52,15 @@ market::Selection selection(const std::vector<std::string>& symbols, std::uint64
   return {.symbols = {symbols.begin(), symbols.end()}, .from_ns = from_ns, .to_ns = to_ns};
 }
 
+// A sink for each of the threads that share a feed's symbols; make(shares).
+template <class Make>
+market::Pipeline pipeline_of(const std::string& framing, bool lenient, std::size_t jobs, Make&& make) {
+  const std::size_t shares = std::clamp<std::size_t>(jobs, 1, market::kMostShares);
+  market::Pipeline::Sinks sinks;
+  while (sinks.size() < shares) sinks.push_back(make(shares));
+  return {framing, lenient, std::move(sinks)};
+}
+
 template <class Result>
 Result& result(market::Pipeline& pipeline) {
   auto* found = dynamic_cast<Result*>(&pipeline.sink());
@@ -87,8 +97,8 @@ Counts transport_counts(const market::TransportCounts& c) {
           {"malformed", c.malformed}};
 }
 
-Counts anomalies(market::Pipeline& pipeline) {
-  const auto& a = pipeline.sink().anomalies();
+Counts anomalies(const market::Pipeline& pipeline) {
+  const auto a = pipeline.anomalies();
   return {{"unknown_order", a.unknown_order},
           {"beyond_quantity", a.beyond_quantity},
           {"duplicate_order", a.duplicate_order},
@@ -96,8 +106,8 @@ Counts anomalies(market::Pipeline& pipeline) {
           {"other_symbol", a.other_symbol}};
 }
 
-Counts side_counts(market::Pipeline& pipeline) {
-  const auto c = pipeline.sink().side_counts();
+Counts side_counts(const market::Pipeline& pipeline) {
+  const auto c = pipeline.side_counts();
   return {{"flushes", c.flushes}, {"refills", c.refills}, {"far", c.far}, {"off_tick", c.off_tick}};
 }
 
@@ -114,7 +124,7 @@ NameMap names_of(const std::vector<std::pair<std::uint16_t, market::Symbol>>& al
 }
 
 NameMap symbols(const market::Pipeline& pipeline) {
-  return pipeline.names() == nullptr ? NameMap{} : names_of(pipeline.names()->all());
+  return names_of(pipeline.names());
 }
 
 std::pair<Array<std::uint64_t>, Array<std::uint64_t>> histogram(const market::Counter& counter) {
@@ -298,6 +308,7 @@ void bind_records(nb::module_& m) {
 }
 
 void bind_generator(nb::module_& m) {
+  m.attr("MAX_JOBS") = market::kMostShares;
   m.attr("MAX_SYMBOLS") = market::kMaxSymbols;
   nb::class_<market::Generator>(m, "Generator", "A deterministic ITCH-5.0 day.")
       .def(
@@ -328,36 +339,44 @@ void bind_pipeline(nb::module_& m) {
   nb::class_<Pipeline>(m, "Pipeline", "An input's bytes, through transport, session and books, to a result.")
       .def_static(
           "census",
-          [](const std::string& framing, bool lenient, const std::string& book, std::size_t capacity) {
-            return Pipeline(framing, lenient, market::make_census(book, capacity));
+          [](const std::string& framing, bool lenient, const std::string& book, std::size_t capacity,
+             std::size_t jobs) {
+            return pipeline_of(framing, lenient, jobs, [&](std::size_t shares) {
+              return market::make_census(book, capacity, shares);
+            });
           },
-          "framing"_a, "lenient"_a, "book"_a = "ladder", "capacity"_a = market::kDefaultCapacity)
+          "framing"_a, "lenient"_a, "book"_a = "ladder", "capacity"_a = market::kDefaultCapacity,
+          "jobs"_a = 1)
       .def_static(
           "inside",
           [](const std::string& framing, bool lenient, const std::string& book, std::size_t capacity,
              std::size_t levels, bool text, std::uint64_t skip, const Names& symbols, std::uint64_t from_ns,
-             std::uint64_t to_ns) {
-            return Pipeline(
-                framing, lenient,
-                market::make_inside(book, capacity, levels, text, skip, selection(symbols, from_ns, to_ns)));
+             std::uint64_t to_ns, std::size_t jobs) {
+            return pipeline_of(framing, lenient, jobs, [&](std::size_t shares) {
+              return market::make_inside(book, capacity, levels, text, skip,
+                                         selection(symbols, from_ns, to_ns), shares);
+            });
           },
           "framing"_a, "lenient"_a, "book"_a, "capacity"_a, "levels"_a, "text"_a, "skip"_a, "symbols"_a,
-          "from_ns"_a, "to_ns"_a)
+          "from_ns"_a, "to_ns"_a, "jobs"_a = 1)
       .def_static(
           "depth",
           [](const std::string& framing, bool lenient, const std::string& book, std::size_t capacity,
-             const Names& symbols, std::uint64_t from_ns, std::uint64_t to_ns) {
-            return Pipeline(framing, lenient,
-                            market::make_depth(book, capacity, selection(symbols, from_ns, to_ns)));
+             const Names& symbols, std::uint64_t from_ns, std::uint64_t to_ns, std::size_t jobs) {
+            return pipeline_of(framing, lenient, jobs, [&](std::size_t shares) {
+              return market::make_depth(book, capacity, selection(symbols, from_ns, to_ns), shares);
+            });
           },
-          "framing"_a, "lenient"_a, "book"_a, "capacity"_a, "symbols"_a, "from_ns"_a, "to_ns"_a)
+          "framing"_a, "lenient"_a, "book"_a, "capacity"_a, "symbols"_a, "from_ns"_a, "to_ns"_a, "jobs"_a = 1)
       .def_static(
           "trades",
           [](const std::string& framing, bool lenient, const Names& symbols, std::uint64_t from_ns,
-             std::uint64_t to_ns) {
-            return Pipeline(framing, lenient, market::make_trades(selection(symbols, from_ns, to_ns)));
+             std::uint64_t to_ns, std::size_t jobs) {
+            return pipeline_of(framing, lenient, jobs, [&](std::size_t shares) {
+              return market::make_trades(selection(symbols, from_ns, to_ns), shares);
+            });
           },
-          "framing"_a, "lenient"_a, "symbols"_a, "from_ns"_a, "to_ns"_a)
+          "framing"_a, "lenient"_a, "symbols"_a, "from_ns"_a, "to_ns"_a, "jobs"_a = 1)
       .def_static(
           "snapshot",
           [](const std::string& framing, bool lenient, std::uint64_t at_ns) {
@@ -396,6 +415,8 @@ void bind_pipeline(nb::module_& m) {
       .def("finish", &Pipeline::finish, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("over", &Pipeline::over)
       .def_prop_ro("stopped", &Pipeline::stopped)
+      .def_prop_ro("entangled", &Pipeline::entangled,
+                   "Threads that share symbols may not have made what one would: begin again with one.")
       .def_prop_ro("dialect", [](const Pipeline& self) { return std::string(1, self.dialect()); })
       .def("take_errors",
            [](Pipeline& self) {
@@ -408,7 +429,7 @@ void bind_pipeline(nb::module_& m) {
       .def("transport_counts", [](const Pipeline& self) { return transport_counts(self.transport_counts()); })
       .def("anomalies", &anomalies)
       .def("side_counts", &side_counts)
-      .def("standing", [](Pipeline& self) { return self.sink().standing(); })
+      .def("standing", &Pipeline::standing)
       .def("symbols", &symbols, "Names by number.")
       .def(
           "take_ended",

@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "market/anomalies.hpp"
 #include "market/event.hpp"
 #include "market/ladder.hpp"
 #include "market/orders.hpp"
@@ -39,18 +40,6 @@ struct Inside {
   std::uint64_t bid_qty = 0;
   std::uint64_t offer_qty = 0;
   friend bool operator==(const Inside&, const Inside&) = default;
-};
-
-struct Anomalies {
-  std::uint64_t unknown_order = 0;    // E, C, X, D, U of a reference that does not stand: ignored
-  std::uint64_t beyond_quantity = 0;  // E, C, X of more than stands: the order leaves
-  std::uint64_t duplicate_order = 0;  // a reference that stands already: the newcomer is ignored
-  std::uint64_t zero_quantity = 0;    // an order of no shares: it stands, and makes no level
-  std::uint64_t other_symbol = 0;     // the message names another symbol than its order: the order's holds
-
-  [[nodiscard]] std::uint64_t total() const noexcept {
-    return unknown_order + beyond_quantity + duplicate_order + zero_quantity + other_symbol;
-  }
 };
 
 // What a message did.
@@ -250,9 +239,11 @@ class OrderBook {
 template <class S = LadderSide>
 class Books {
  public:
-  explicit Books(std::size_t capacity = kDefaultCapacity)
+  // shares: into how many such sets a feed's symbols go.
+  explicit Books(std::size_t capacity = kDefaultCapacity, std::size_t shares = 1)
       : memory_(std::make_unique<std::pmr::unsynchronized_pool_resource>()),
-        options_{.capacity = capacity, .memory = memory_.get()} {}
+        options_{.capacity = capacity, .memory = memory_.get()},
+        orders_(shares) {}
 
   Effect apply(const Event& event) {
     if (event.kind == Kind::clear) return clear(event.locate);

@@ -20,25 +20,27 @@ std::unique_ptr<AnyBooks> with_sides(const std::string& book, Args&&... args) {
 
 }  // namespace
 
-std::unique_ptr<AnyBooks> make_census(const std::string& book, std::size_t capacity) {
-  return with_sides<CensusSink>(book, capacity);
+std::unique_ptr<AnyBooks> make_census(const std::string& book, std::size_t capacity, std::size_t shares) {
+  return with_sides<CensusSink>(book, capacity, shares);
 }
 
 std::unique_ptr<AnyBooks> make_inside(const std::string& book, std::size_t capacity, std::size_t levels,
-                                      bool text, std::uint64_t skip, Selection selection) {
-  return with_sides<InsideSink>(book, capacity, levels, text, skip, std::move(selection));
+                                      bool text, std::uint64_t skip, Selection selection,
+                                      std::size_t shares) {
+  return with_sides<InsideSink>(book, capacity, levels, text, skip, std::move(selection), shares);
 }
 
-std::unique_ptr<AnyBooks> make_depth(const std::string& book, std::size_t capacity, Selection selection) {
-  return with_sides<DepthSink>(book, capacity, std::move(selection));
+std::unique_ptr<AnyBooks> make_depth(const std::string& book, std::size_t capacity, Selection selection,
+                                     std::size_t shares) {
+  return with_sides<DepthSink>(book, capacity, std::move(selection), shares);
 }
 
 std::unique_ptr<AnyBooks> make_stats(const std::string& book, bool over_messages) {
   return with_sides<StatsSink>(book, over_messages);
 }
 
-std::unique_ptr<AnyBooks> make_trades(Selection selection) {
-  return std::make_unique<TradesSink<LadderSide>>(kDefaultCapacity, std::move(selection));
+std::unique_ptr<AnyBooks> make_trades(Selection selection, std::size_t shares) {
+  return std::make_unique<TradesSink<LadderSide>>(kDefaultCapacity, std::move(selection), shares);
 }
 
 std::unique_ptr<AnyBooks> make_snapshot(std::uint64_t at_ns) {

@@ -151,12 +151,16 @@ class OrderMap {
 
 class OrderTable {
  public:
-  OrderTable() : block_((kBytes + kHuge) / 8) {
+  // shares: into how many tables a feed's orders go. Each has its part of the memory: as much in all as one
+  // alone, whose making takes a kernel a tenth of a second.
+  explicit OrderTable(std::size_t shares = 1)
+      : recent_mask_(kRecent / std::min(std::bit_ceil(shares), kPages / 2) - 1),
+        block_((bytes() + kHuge) / 8) {
     // Touched by and by, in huge pages where there are any: every look-up is elsewhere.
     void* begin = block_.data();
-    std::size_t room = kBytes + kHuge;
-    slots_ = static_cast<Slot*>(std::align(kHuge, kBytes, begin, room));
-    ::madvise(slots_, kBytes, MADV_HUGEPAGE);
+    std::size_t room = bytes() + kHuge;
+    slots_ = static_cast<Slot*>(std::align(kHuge, bytes(), begin, room));
+    ::madvise(slots_, bytes(), MADV_HUGEPAGE);
     tags_.fill(kNone);
   }
 
@@ -165,7 +169,7 @@ class OrderTable {
 
   void prefetch(std::uint64_t ref) const noexcept {
     // Without a branch: which of them it is can't be foretold where orders live long.
-    const std::uintptr_t recent = reinterpret_cast<std::uintptr_t>(&slots_[ref % kRecent]);
+    const std::uintptr_t recent = reinterpret_cast<std::uintptr_t>(&slots_[ref & recent_mask_]);
     const std::uintptr_t old = reinterpret_cast<std::uintptr_t>(old_.place(ref));
     const std::uintptr_t chosen = std::uintptr_t{0} - std::uintptr_t{direct(ref)};
     // NOLINTNEXTLINE(performance-no-int-to-ptr): only prefetched from, and it is one of the two
@@ -174,7 +178,7 @@ class OrderTable {
 
   [[nodiscard, gnu::always_inline]] Order* find(std::uint64_t ref) noexcept {
     if (direct(ref)) [[likely]] {
-      Order& order = slots_[ref % kRecent].order;
+      Order& order = slots_[ref & recent_mask_].order;
       return order.used ? &order : nullptr;
     }
     return old_.find(ref);
@@ -184,7 +188,7 @@ class OrderTable {
   Order* insert(std::uint64_t ref, const Order& order) {
     ++credit_;
     if (!direct(ref) && !open(ref)) return old_.insert(ref, order);
-    Order& slot = slots_[ref % kRecent].order;
+    Order& slot = slots_[ref & recent_mask_].order;
     if (slot.used) return nullptr;
     slot = order;
     slot.used = true;
@@ -205,7 +209,7 @@ class OrderTable {
 
   void clear() noexcept {
     old_.clear();
-    for (std::size_t at = 0; at < kPages; ++at) {
+    for (std::size_t at = 0; at < pages(); ++at) {
       for (std::size_t i = 0; standing_[at] != 0; ++i) {
         Order& order = slots_[at * kPage + i].order;
         standing_[at] -= order.used;
@@ -224,15 +228,15 @@ class OrderTable {
   void expect(std::uint64_t first, std::uint64_t last) noexcept {
     constexpr std::uint64_t kOrders = kHuge / sizeof(Slot);  // in a huge page
     const std::uint64_t from = first / kOrders;
-    const std::uint64_t count = std::min(last / kOrders - from + 1, kRecent / kOrders);
+    const std::uint64_t count = std::min(last / kOrders - from + 1, (recent_mask_ + 1) / kOrders);
     // Advice: a kernel that doesn't know it leaves the pages to be touched by and by.
     for (std::uint64_t page = from; page < from + count; ++page)
-      ::madvise(&slots_[page * kOrders % kRecent], kHuge, MADV_POPULATE_WRITE);
+      ::madvise(&slots_[page * kOrders & recent_mask_], kHuge, MADV_POPULATE_WRITE);
   }
 
   template <class F>
   void for_each(F&& f) const {
-    for (std::size_t at = 0; at < kPages; ++at) {
+    for (std::size_t at = 0; at < pages(); ++at) {
       std::uint32_t left = standing_[at];
       for (std::size_t i = 0; left != 0; ++i) {
         const Order& order = slots_[at * kPage + i].order;
@@ -248,11 +252,11 @@ class OrderTable {
   struct alignas(16) Slot {  // so that none lies across two cache lines
     Order order;
   };
-  static constexpr std::size_t kPage = 1U << 15;    // references
-  static constexpr std::size_t kRecent = 1U << 23;  // references that the array can hold: 128 MiB
+  static constexpr std::size_t kPage = 1U << 15;  // references
+  static constexpr std::size_t kRecent = 1U
+                                         << 23;  // references that the array of one table can hold: 128 MiB
   static constexpr std::size_t kPages = kRecent / kPage;
   static constexpr std::size_t kHuge = 1U << 21;
-  static constexpr std::size_t kBytes = kRecent * sizeof(Slot);
   static constexpr std::uint64_t kNone = UINT64_MAX;
   // A page is opened for as many orders as make its opening (which reads it through) cheap. References that
   // come thinner than one in 16, of one symbol's feed or of a hostile one, stand in the map.
@@ -260,7 +264,9 @@ class OrderTable {
   static constexpr std::size_t kAhead = 64;
   static constexpr std::uint64_t kJump = 1U << 16;  // pages
 
-  [[nodiscard]] static std::size_t place(std::uint64_t ref) noexcept { return ref / kPage % kPages; }
+  [[nodiscard]] std::size_t bytes() const noexcept { return (recent_mask_ + 1) * sizeof(Slot); }
+  [[nodiscard]] std::size_t pages() const noexcept { return (recent_mask_ + 1) / kPage; }
+  [[nodiscard]] std::size_t place(std::uint64_t ref) const noexcept { return (ref & recent_mask_) / kPage; }
   [[nodiscard]] bool direct(std::uint64_t ref) const noexcept { return tags_[place(ref)] == ref / kPage; }
 
   // Make room for a new page of references; what stands in the page whose place it takes moves to the map.
@@ -292,6 +298,7 @@ class OrderTable {
     return true;
   }
 
+  std::uint64_t recent_mask_;
   detail::LazyZeros block_;
   Slot* slots_;
   OrderMap old_;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "market/session.hpp"
+#include "market/sharing.hpp"
 #include "market/sinks.hpp"
 #include "market/transport.hpp"
 
@@ -19,15 +20,21 @@ namespace latlab::market {
 
 class Pipeline {
  public:
-  // framing: "binary" (BinaryFILE), or a transport's name.
-  Pipeline(const std::string& framing, bool lenient, std::unique_ptr<AnyBooks> sink)
-      : sink_(std::move(sink)), lenient_(lenient) {
+  using Sinks = SharedSessions::Sinks;
+
+  // framing: "binary" (BinaryFILE), or a transport's name. Several sinks share the symbols, each in a thread
+  // of its own; the first has the results of all.
+  Pipeline(const std::string& framing, bool lenient, Sinks sinks)
+      : sinks_(std::make_unique<Sinks>(std::move(sinks))), lenient_(lenient) {
     if (framing == "binary") {
-      session_.emplace('I', lenient_, *sink_);
+      session_.emplace('I', lenient_, *sinks_);
     } else {
       transport_ = make_transport(framing);
     }
   }
+
+  Pipeline(const std::string& framing, bool lenient, std::unique_ptr<AnyBooks> sink)
+      : Pipeline(framing, lenient, alone(std::move(sink))) {}
 
   void feed(Bytes bytes) {
     if (transport_ == nullptr) {
@@ -50,21 +57,41 @@ class Pipeline {
       transport_->finish();
       move();
     }
-    if (!session_) session_.emplace('I', lenient_, *sink_);
+    if (!session_) session_.emplace('I', lenient_, *sinks_);
     session_->finish();
     collect();
   }
 
   [[nodiscard]] bool stopped() const { return failed_ || (session_ && session_->stopped()); }
-  [[nodiscard]] bool over() const { return stopped() || sink_->over(); }
+  [[nodiscard]] bool over() const { return stopped() || sink().over(); }
   [[nodiscard]] const FeedCounts& counts() const { return session_ ? session_->counts() : none_; }
-  [[nodiscard]] const SymbolNames* names() const { return session_ ? &session_->names() : nullptr; }
+  [[nodiscard]] std::vector<std::pair<std::uint16_t, Symbol>> names() const {
+    return session_ ? session_->names() : std::vector<std::pair<std::uint16_t, Symbol>>{};
+  }
+  // Several sinks may not have made what one would (market/sharing.hpp): begin again with one.
+  [[nodiscard]] bool entangled() const noexcept { return session_ && session_->entangled(); }
   [[nodiscard]] std::uint64_t offset() const { return session_ ? session_->offset() : 0; }
   [[nodiscard]] char dialect() const { return transport_ ? transport_->dialect() : 'I'; }
   [[nodiscard]] TransportCounts transport_counts() const {
     return transport_ ? transport_->counts() : TransportCounts{};
   }
-  [[nodiscard]] AnyBooks& sink() noexcept { return *sink_; }
+  [[nodiscard]] AnyBooks& sink() noexcept { return *sinks_->front(); }
+  [[nodiscard]] const AnyBooks& sink() const noexcept { return *sinks_->front(); }
+  [[nodiscard]] Anomalies anomalies() const {
+    Anomalies all;
+    for (const auto& sink : *sinks_) all += sink->anomalies();
+    return all;
+  }
+  [[nodiscard]] SideCounts side_counts() const {
+    SideCounts all;
+    for (const auto& sink : *sinks_) all += sink->side_counts();
+    return all;
+  }
+  [[nodiscard]] std::size_t standing() const {
+    std::size_t all = 0;
+    for (const auto& sink : *sinks_) all += sink->standing();
+    return all;
+  }
   // The days that have ended since the last call, with the rows of the sink up to each one's end.
   std::vector<EndedDay> take_ended() {
     auto ended = session_ ? session_->take_ended() : std::vector<EndedDay>{};
@@ -82,9 +109,15 @@ class Pipeline {
   std::vector<TransportError> take_errors() { return std::exchange(errors_, {}); }
 
  private:
+  static Sinks alone(std::unique_ptr<AnyBooks> sink) {
+    Sinks sinks;
+    sinks.push_back(std::move(sink));
+    return sinks;
+  }
+
   // From the transport to the session, and errors to their place in the input.
   void move() {
-    if (!session_ && transport_->dialect() != 0) session_.emplace(transport_->dialect(), lenient_, *sink_);
+    if (!session_ && transport_->dialect() != 0) session_.emplace(transport_->dialect(), lenient_, *sinks_);
     if (session_) session_->feed(lenient_ ? transport_->frames() : transport_->sound_frames());
     collect();
     transport_->drop();
@@ -111,9 +144,9 @@ class Pipeline {
     }
   }
 
-  std::unique_ptr<AnyBooks> sink_;
+  std::unique_ptr<Sinks> sinks_;  // at one place, wherever the pipeline is moved
   std::unique_ptr<Transport> transport_;
-  std::optional<Session> session_;
+  std::optional<SharedSessions> session_;
   std::vector<TransportError> errors_;
   std::set<Symbol> former_;
   std::size_t days_ = 0;

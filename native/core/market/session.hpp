@@ -94,6 +94,12 @@ struct EndedDay {
   std::vector<std::pair<std::uint16_t, Symbol>> names;
 };
 
+// Which symbols' messages a session hands on, where others have the rest of the feed (market/sharing.hpp).
+struct Share {
+  const std::uint8_t* owners = nullptr;  // by locate; null: all are its own
+  std::uint8_t index = 0;
+};
+
 // What is wrong with a malformed message, in words.
 std::string complaint(char dialect, const itch::Frame& frame);
 
@@ -101,7 +107,7 @@ class Session {
  public:
   // dialect: 'I' ITCH, 'P' binary PITCH, 'T' ASCII PITCH. A lenient session skips and counts malformed
   // messages where a strict one stops.
-  Session(char dialect, bool lenient, Sink& sink);
+  Session(char dialect, bool lenient, Sink& sink, Share share = {});
 
   // Frames in pieces of any size.
   void feed(Bytes frames);
@@ -122,9 +128,15 @@ class Session {
   // 4 % longer.
   static constexpr std::size_t kBatch = 1024;
 
+  static constexpr std::size_t kNoted = 256;  // frames of a share
+
   std::size_t run(Bytes frames);
+  std::size_t run_share(Bytes frames);
+  void take_own(std::span<const std::uint8_t* const> own, Bytes frames);
+  void name(const itch::Frame& frame, std::uint16_t locate) noexcept;
   template <class Decode>
   std::size_t run_with(Bytes frames, Decode&& decode);
+  void put_event(bool begins);
   void malformed(std::uint64_t offset, std::string what);
   void jump(std::size_t bytes);
   void flush();
@@ -144,6 +156,7 @@ class Session {
   std::size_t named_ = 0;
   std::uint64_t empty_ = 0;  // frames since the last message
   std::uint64_t offset_ = 0;
+  Share share_;
   char dialect_;
   bool lenient_;
   bool stopped_ = false;

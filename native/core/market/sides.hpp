@@ -43,6 +43,14 @@ struct SideCounts {
   std::uint64_t refills = 0;   // the array was exhausted and refilled from the map
   std::uint64_t far = 0;       // a worse price than the array holds went to the map
   std::uint64_t off_tick = 0;  // a price between two ticks
+
+  SideCounts& operator+=(const SideCounts& more) noexcept {
+    flushes += more.flushes;
+    refills += more.refills;
+    far += more.far;
+    off_tick += more.off_tick;
+    return *this;
+  }
 };
 
 inline constexpr std::size_t kDefaultCapacity = 8192;

@@ -8,14 +8,18 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <cstring>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "market/book.hpp"
+#include "market/merging.hpp"
 #include "market/session.hpp"
 
 namespace latlab::market {
@@ -76,13 +80,21 @@ class AnyBooks : public Sink {
   [[nodiscard]] virtual const Anomalies& anomalies() const = 0;
   [[nodiscard]] virtual SideCounts side_counts() const = 0;
   [[nodiscard]] virtual std::size_t standing() const = 0;
+
+  // Where symbols are shared (market/sharing.hpp): take what sinks of the same kind, this one among them,
+  // have made since the last call.
+  using Shares = std::vector<std::unique_ptr<AnyBooks>>;
+  virtual void gather(const Shares& /*shares*/, Crew& /*crew*/) {}
+  // How many of the rows that were gathered last were not wanted.
+  [[nodiscard]] virtual std::size_t left_out() const { return 0; }
 };
 
 // Applies events to books, with the memory of the whole batch asked for ahead.
 template <class S>
 class BookSink : public AnyBooks {
  public:
-  explicit BookSink(std::size_t capacity = kDefaultCapacity) : books_(capacity) {}
+  explicit BookSink(std::size_t capacity = kDefaultCapacity, std::size_t shares = 1)
+      : books_(capacity, shares) {}
   [[nodiscard]] const Books<S>& books() const noexcept { return books_; }
   [[nodiscard]] const Anomalies& anomalies() const override { return books_.anomalies(); }
   [[nodiscard]] std::size_t standing() const override { return books_.orders(); }
@@ -92,11 +104,7 @@ class BookSink : public AnyBooks {
       const auto* book = books_.find(static_cast<std::uint16_t>(locate));
       for (const Side which : {Side::bid, Side::offer}) {
         if (book == nullptr) break;
-        const SideCounts one = book->side(which).counts();
-        all.flushes += one.flushes;
-        all.refills += one.refills;
-        all.far += one.far;
-        all.off_tick += one.off_tick;
+        all += book->side(which).counts();
       }
     }
     return all;
@@ -119,8 +127,7 @@ class CensusSink final : public BookSink<S> {
   }
 };
 
-struct InsideResult {
-  std::uint64_t changes = 0;  // found; those of them that were to be skipped are not in the columns
+struct InsideRows {
   std::string text;
   std::vector<std::uint64_t> times;
   std::vector<std::uint16_t> locates;
@@ -128,17 +135,25 @@ struct InsideResult {
       values;  // a row for each time: bid price, quantity, offer price, quantity by level
 };
 
-// Every true change of the inside (of the best `levels`), as text lines or columns.
+struct InsideResult : InsideRows {
+  std::uint64_t changes = 0;  // found; those of them that were to be skipped are not in the columns
+};
+
+// Every true change of the inside (of the best `levels`), as text lines or columns. shares: of
+// several, its rows are gathered with those of other symbols.
 template <class S>
 class InsideSink final : public BookSink<S>, public InsideResult {
  public:
-  InsideSink(std::size_t capacity, std::size_t levels, bool as_text, std::uint64_t skip, Selection selection)
-      : BookSink<S>(capacity),
+  InsideSink(std::size_t capacity, std::size_t levels, bool as_text, std::uint64_t skip, Selection selection,
+             std::size_t shares = 1)
+      : BookSink<S>(capacity, shares),
         filter_(std::move(selection)),
         levels_(levels),
         skip_(skip),
-        as_text_(as_text) {}
-  [[nodiscard]] std::size_t rows() const override { return times.size(); }
+        as_text_(as_text),
+        shared_(shares > 1),
+        into_(shared_ ? mine_ : *this) {}
+  [[nodiscard]] std::size_t rows() const override { return into_.times.size(); }
 
   void batch(std::span<const Event> events, const SymbolNames& names) override {
     // A message that empties every book is split off: it changes many insides, and is as rare as a restart.
@@ -155,7 +170,7 @@ class InsideSink final : public BookSink<S>, public InsideResult {
         } else {
           refresh(effect.locate, effect.side);
         }
-        emit(event.ts_ns, effect.locate, names);
+        emit(event, effect.locate, names);
       });
       if (at == events.end()) return;
       if (at->kind == Kind::new_day) {
@@ -222,18 +237,24 @@ class InsideSink final : public BookSink<S>, public InsideResult {
     for (const auto locate : standing) {
       if (levels_ > 1) deep_change(locate);
       insides_[locate] = {};
-      emit(event.ts_ns, locate, names);
+      emit(event, locate, names);
     }
   }
 
-  void emit(std::uint64_t ts_ns, std::uint16_t locate, const SymbolNames& names) {
+  void emit(const Event& event, std::uint16_t locate, const SymbolNames& names) {
+    const std::uint64_t ts_ns = event.ts_ns;
     if (!filter_.takes(ts_ns, locate, names)) return;
+    if (shared_) {
+      offsets_.push_back(event.offset);
+      begins_.push_back(mine_.text.size());
+    } else if (++this->changes <= skip_) {
+      return;
+    }
     const Inside& inside = insides_[locate];
-    ++changes;
-    if (changes <= skip_) return;
     if (!as_text_) {
-      times.push_back(ts_ns);
-      locates.push_back(locate);
+      auto& values = into_.values;
+      into_.times.push_back(ts_ns);
+      into_.locates.push_back(locate);
       if (levels_ == 1) {
         values.insert(values.end(), {inside.bid_px, inside.bid_qty, inside.offer_px, inside.offer_qty});
       } else {
@@ -242,6 +263,7 @@ class InsideSink final : public BookSink<S>, public InsideResult {
       }
       return;
     }
+    auto& text = into_.text;
     number(ts_ns, ' ');
     number(locate, ' ');
     const auto& name = names.name(locate);
@@ -264,13 +286,101 @@ class InsideSink final : public BookSink<S>, public InsideResult {
     std::array<char, 21> digits;
     char* const end = std::to_chars(digits.data(), digits.data() + 20, value).ptr;
     *end = after;
-    text.append(digits.data(), end + 1);
+    into_.text.append(digits.data(), end + 1);
+  }
+
+  void gather(const AnyBooks::Shares& shares, Crew& crew) override {
+    std::vector<InsideSink*> sinks;
+    std::vector<const std::vector<std::uint64_t>*> offsets;
+    for (const auto& share : shares) {
+      sinks.push_back(static_cast<InsideSink*>(share.get()));
+      sinks.back()->begins_.push_back(sinks.back()->mine_.text.size());  // behind the last row
+      offsets.push_back(&sinks.back()->offsets_);
+    }
+    const Merging merging(offsets, sinks.size());
+    if (as_text_) {
+      gather_text(sinks, merging, crew);
+    } else {
+      gather_columns(sinks, merging, crew);
+    }
+    left_out_ = std::min<std::size_t>(skip_ - std::min(skip_, this->changes), merging.rows());
+    this->changes += merging.rows();
+    leave_out();
+    for (auto* sink : sinks) {
+      sink->offsets_.clear();
+      sink->begins_.clear();
+      sink->mine_.text.clear();
+      sink->mine_.times.clear();
+      sink->mine_.locates.clear();
+      sink->mine_.values.clear();
+    }
+  }
+  [[nodiscard]] std::size_t left_out() const override { return left_out_; }
+
+  void gather_text(const std::vector<InsideSink*>& sinks, const Merging& merging, Crew& crew) {
+    std::vector<std::size_t> places{this->text.size()};
+    for (std::size_t period = 1; period <= merging.periods(); ++period) {
+      std::size_t bytes = this->text.size();
+      for (std::size_t i = 0; i < sinks.size(); ++i) bytes += sinks[i]->begins_[merging.begin(period, i)];
+      places.push_back(bytes);
+    }
+    this->text.resize(places.back());
+    crew.run([&](std::size_t period) {
+      char* at = this->text.data() + places[period];
+      merging.visit(period, [&](std::size_t share, std::size_t row) {
+        const auto& begins = sinks[share]->begins_;
+        const std::size_t bytes = begins[row + 1] - begins[row];
+        std::memcpy(at, sinks[share]->mine_.text.data() + begins[row], bytes);
+        at += bytes;
+      });
+    });
+  }
+
+  void gather_columns(const std::vector<InsideSink*>& sinks, const Merging& merging, Crew& crew) {
+    const std::size_t before = this->times.size();
+    const std::size_t width = levels_ * 4;
+    this->times.resize(before + merging.rows());
+    this->locates.resize(this->times.size());
+    this->values.resize(this->times.size() * width);
+    crew.run([&](std::size_t period) {
+      std::size_t at = before + merging.rows_before(period);
+      merging.visit(period, [&](std::size_t share, std::size_t row) {
+        const InsideRows& from = sinks[share]->mine_;
+        this->times[at] = from.times[row];
+        this->locates[at] = from.locates[row];
+        std::copy_n(&from.values[row * width], width, &this->values[at * width]);
+        ++at;
+      });
+    });
+  }
+
+  // The first rows, which are not wanted: nothing else has been gathered and not been taken then.
+  void leave_out() {
+    if (left_out_ == 0) return;
+    if (as_text_) {
+      std::size_t end = 0;
+      for (std::size_t row = 0; row < left_out_; ++row) end = this->text.find('\n', end) + 1;
+      this->text.erase(0, end);
+      return;
+    }
+    const auto drop = [](auto& column, std::size_t count) {
+      column.erase(column.begin(), column.begin() + static_cast<std::ptrdiff_t>(count));
+    };
+    drop(this->times, left_out_);
+    drop(this->locates, left_out_);
+    drop(this->values, left_out_ * levels_ * 4);
   }
 
   Filter filter_;
   std::size_t levels_;
   std::uint64_t skip_;
   bool as_text_;
+  bool shared_;
+  InsideRows& into_;
+  InsideRows mine_;                     // where shared
+  std::vector<std::uint64_t> offsets_;  // of the messages of these
+  std::vector<std::size_t> begins_;     // of their text
+  std::size_t left_out_ = 0;
   std::unordered_map<std::uint16_t, Best> last_;
   std::vector<Inside> insides_ = std::vector<Inside>(65'536);  // by locate, as of its last change
 };
@@ -284,6 +394,12 @@ class Counter {
     } else {
       ++sparse_[value];
     }
+  }
+  void take_from(Counter& other) {
+    for (std::size_t value = 0; value < dense_.size(); ++value)
+      dense_[value] += std::exchange(other.dense_[value], 0);
+    for (const auto& [value, count] : other.sparse_) sparse_[value] += count;
+    other.sparse_.clear();
   }
   [[nodiscard]] std::map<std::uint64_t, std::uint64_t> counts() const {
     std::map<std::uint64_t, std::uint64_t> all(sparse_.begin(), sparse_.end());
@@ -325,8 +441,8 @@ struct DepthResult {
 template <class S>
 class DepthSink final : public BookSink<S>, public DepthResult {
  public:
-  DepthSink(std::size_t capacity, Selection selection)
-      : BookSink<S>(capacity), filter_(std::move(selection)) {}
+  DepthSink(std::size_t capacity, Selection selection, std::size_t shares = 1)
+      : BookSink<S>(capacity, shares), filter_(std::move(selection)) {}
 
   void batch(std::span<const Event> events, const SymbolNames& names) override {
     this->apply(events, [&](const Event& event, const Effect& effect) {
@@ -347,6 +463,14 @@ class DepthSink final : public BookSink<S>, public DepthResult {
       event_depth.record(depth);
       book_depth.record(book->side(effect.side).levels());
     });
+  }
+  void gather(const AnyBooks::Shares& shares, Crew&) override {
+    for (const auto& share : shares) {
+      if (share.get() == this) continue;
+      auto& other = static_cast<DepthSink&>(*share);
+      event_depth.take_from(other.event_depth);
+      book_depth.take_from(other.book_depth);
+    }
   }
 
  private:
@@ -380,9 +504,12 @@ struct TradesResult {
 template <class S>
 class TradesSink final : public BookSink<S>, public TradesResult {
  public:
-  TradesSink(std::size_t capacity, Selection selection)
-      : BookSink<S>(capacity), filter_(std::move(selection)) {}
-  [[nodiscard]] std::size_t rows() const override { return trades.size(); }
+  TradesSink(std::size_t capacity, Selection selection, std::size_t shares = 1)
+      : BookSink<S>(capacity, shares),
+        filter_(std::move(selection)),
+        shared_(shares > 1),
+        into_(shared_ ? mine_ : trades) {}
+  [[nodiscard]] std::size_t rows() const override { return into_.size(); }
 
   void batch(std::span<const Event> events, const SymbolNames& names) override {
     this->apply(events, [&](const Event& event, const Effect& effect) {
@@ -402,27 +529,51 @@ class TradesSink final : public BookSink<S>, public TradesResult {
       const Side side = resting ? effect.side : event.side;
       const std::uint64_t match = event.kind == Kind::execute_left ? 0 : event.new_ref;
       const std::uint32_t price = event.kind == Kind::execute ? effect.price : event.price;
-      trades.push_back({.ts_ns = event.ts_ns,
-                        .match = match,
-                        .qty = resting ? effect.qty
-                               : cross ? event.ref
-                                       : event.qty,
-                        .price = price,
-                        .day = day_,
-                        .locate = locate,
-                        .type = event.type,
-                        .side = cross               ? '\0'
-                                : side == Side::bid ? 'B'
-                                                    : 'S',
-                        .aggressor = !resting            ? '\0'
-                                     : side == Side::bid ? 'S'
-                                                         : 'B',
-                        .printable = event.printable});
+      if (shared_) offsets_.push_back(event.offset);
+      into_.push_back({.ts_ns = event.ts_ns,
+                       .match = match,
+                       .qty = resting ? effect.qty
+                              : cross ? event.ref
+                                      : event.qty,
+                       .price = price,
+                       .day = day_,
+                       .locate = locate,
+                       .type = event.type,
+                       .side = cross               ? '\0'
+                               : side == Side::bid ? 'B'
+                                                   : 'S',
+                       .aggressor = !resting            ? '\0'
+                                    : side == Side::bid ? 'S'
+                                                        : 'B',
+                       .printable = event.printable});
     });
+  }
+  void gather(const AnyBooks::Shares& shares, Crew&) override {
+    std::vector<TradesSink*> sinks;
+    std::vector<const std::vector<std::uint64_t>*> offsets;
+    for (const auto& share : shares) {
+      sinks.push_back(static_cast<TradesSink*>(share.get()));
+      offsets.push_back(&sinks.back()->offsets_);
+    }
+    const Merging merging(offsets, 1);
+    merging.visit(0, [&](std::size_t share, std::size_t row) { trades.push_back(sinks[share]->mine_[row]); });
+    for (auto* sink : sinks) {
+      sink->mine_.clear();
+      sink->offsets_.clear();
+      if (sink == this) continue;
+      broken.insert(broken.end(), sink->broken.begin(), sink->broken.end());
+      broken_days.insert(broken_days.end(), sink->broken_days.begin(), sink->broken_days.end());
+      sink->broken.clear();
+      sink->broken_days.clear();
+    }
   }
 
  private:
   Filter filter_;
+  bool shared_;
+  std::vector<Trade>& into_;
+  std::vector<Trade> mine_;  // where shared: with those of other symbols they are gathered
+  std::vector<std::uint64_t> offsets_;
   std::uint32_t day_ = 0;
 };
 

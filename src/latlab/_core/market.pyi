@@ -22,6 +22,8 @@ class MappedPiece:
     def array(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,), writable=False)]:
         """Its bytes, which keep it mapped."""
 
+MAX_JOBS: int = 64
+
 MAX_SYMBOLS: int = 65000
 
 class Generator:
@@ -41,16 +43,16 @@ class Pipeline:
     """An input's bytes, through transport, session and books, to a result."""
 
     @staticmethod
-    def census(framing: str, lenient: bool, book: str = 'ladder', capacity: int = 8192) -> Pipeline: ...
+    def census(framing: str, lenient: bool, book: str = 'ladder', capacity: int = 8192, jobs: int = 1) -> Pipeline: ...
 
     @staticmethod
-    def inside(framing: str, lenient: bool, book: str, capacity: int, levels: int, text: bool, skip: int, symbols: Sequence[str], from_ns: int, to_ns: int) -> Pipeline: ...
+    def inside(framing: str, lenient: bool, book: str, capacity: int, levels: int, text: bool, skip: int, symbols: Sequence[str], from_ns: int, to_ns: int, jobs: int = 1) -> Pipeline: ...
 
     @staticmethod
-    def depth(framing: str, lenient: bool, book: str, capacity: int, symbols: Sequence[str], from_ns: int, to_ns: int) -> Pipeline: ...
+    def depth(framing: str, lenient: bool, book: str, capacity: int, symbols: Sequence[str], from_ns: int, to_ns: int, jobs: int = 1) -> Pipeline: ...
 
     @staticmethod
-    def trades(framing: str, lenient: bool, symbols: Sequence[str], from_ns: int, to_ns: int) -> Pipeline: ...
+    def trades(framing: str, lenient: bool, symbols: Sequence[str], from_ns: int, to_ns: int, jobs: int = 1) -> Pipeline: ...
 
     @staticmethod
     def snapshot(framing: str, lenient: bool, at_ns: int) -> Pipeline: ...
@@ -73,6 +75,13 @@ class Pipeline:
 
     over: Final[bool]
     stopped: Final[bool]
+
+    @property
+    def entangled(self) -> bool:
+        """
+        Threads that share symbols may not have made what one would: begin again with one.
+        """
+
     dialect: Final[str]
 
     def take_errors(self) -> list[tuple[int, str]]: ...

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from latlab.market import signals
 from latlab.market.books.bars import bar_stream, bars, bars_of
+from latlab.market.books.depths import depth
 from latlab.market.books.lobster import lobster
-from latlab.market.books.passes import census, depth, write_inside
+from latlab.market.books.passes import census, write_inside
 from latlab.market.books.tables import (
     TableStream,
     inside,

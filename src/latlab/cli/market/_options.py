@@ -24,6 +24,7 @@ __all__ = [
     "CAPACITY",
     "EVERY",
     "FILE",
+    "JOBS",
     "JSON",
     "LENIENT",
     "OUTPUT",
@@ -58,6 +59,12 @@ OUTPUT = click.option(
 )
 LENIENT = click.option(
     "--lenient", is_flag=True, help="Skip and count damaged messages, and exit with code 3."
+)
+JOBS = click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    default=1,
+    help="Number of threads, which share the symbols; the result is the same.",
 )
 SYMBOLS = click.option(
     "--symbols", default="", show_default=False, help="Only these symbols, separated by commas."

@@ -12,6 +12,7 @@ from latlab.cli.market._options import (
     BOOK,
     CAPACITY,
     FILE,
+    JOBS,
     JSON,
     LENIENT,
     OUTPUT,
@@ -26,11 +27,12 @@ from latlab.reports.json import dumps
 @FILE
 @JSON
 @LENIENT
-def census(file: Path | str, as_json: bool, lenient: bool) -> int:
+@JOBS
+def census(file: Path | str, as_json: bool, lenient: bool, jobs: int) -> int:
     """Count the messages of FILE by type, and list its errors with their offsets."""
     from latlab.market import census as count
 
-    found = count(file, lenient=lenient)
+    found = count(file, lenient=lenient, jobs=jobs)
     if as_json:
         click.echo(dumps(found.document()))
     else:
@@ -54,6 +56,7 @@ def census(file: Path | str, as_json: bool, lenient: bool) -> int:
 @click.option("--levels", type=click.IntRange(min=1), default=1, help="Number of best levels.")
 @selecting()
 @click.option("--resume", is_flag=True, help="Continue after the last row that an interrupted run wrote.")
+@JOBS
 @JSON
 def inside(
     file: Path | str,
@@ -63,6 +66,7 @@ def inside(
     levels: int,
     chosen: dict[str, Any],
     resume: bool,
+    jobs: int,
     as_json: bool,
 ) -> int:
     """Write every true change of the inside: ts_ns locate symbol bid_px bid_qty offer_px offer_qty.
@@ -79,6 +83,7 @@ def inside(
         capacity=capacity,
         levels=levels,
         resume=resume,
+        jobs=jobs,
         **chosen,
     )
     status = conclude(done.census)
@@ -95,12 +100,14 @@ def inside(
 @BOOK
 @CAPACITY
 @selecting(day=False)
+@JOBS
 @JSON
 def depth(
     file: Path | str,
     book: str,
     capacity: int,
     chosen: dict[str, Any],
+    jobs: int,
     as_json: bool,
 ) -> int:
     """Count how far from the inside the book events of FILE are, and how many levels the books have."""
@@ -110,6 +117,7 @@ def depth(
         file,
         book=book,
         capacity=capacity,
+        jobs=jobs,
         **chosen,
     )
     status = conclude(found.census)

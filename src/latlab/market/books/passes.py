@@ -1,4 +1,4 @@
-"""One pass over an input: census, inside, depth."""
+"""One pass over an input: census, inside."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from latlab._core.market import Pipeline
+from latlab._core.market import MAX_JOBS, Pipeline
 from latlab.errors import InputError, UsageError
-from latlab.market.books.selection import MAX_NS, Selecting, Selection, check_period, symbol_list
+from latlab.market.books.selection import Selecting, Selection
 from latlab.market.files.open import Source
 from latlab.market.files.output import TextOutput, guard, unwritable
 from latlab.market.files.parts import OneParquet
 from latlab.market.files.session_date import date_of, with_time
 from latlab.market.files.table_output import TableOutput, table_kind
 from latlab.market.wire.source import source_of
-from latlab.model.market import Census, DamagedInputWarning, Depth, FeedError, Written
+from latlab.model.market import Census, DamagedInputWarning, FeedError, Written
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,22 +34,30 @@ _COUNTED = (
     "messages", "unknown", "empty", "malformed", "out_of_order", "first_ns", "last_ns",
     "early_ends", "jumped",
 )  # fmt: skip
-_QUANTILES = {"p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "p99.99": 0.9999}
+
+
+class Entangled(Exception):
+    """Threads that share the symbols may not have made what one would; rows before the last piece stand."""
 
 
 def run(
-    source: Source, pipeline: Pipeline, lenient: bool, after_piece: Callable[[], None] | None = None
+    source: Source, pipeline: Pipeline, lenient: bool, after_piece: Callable[[], object] | None = None
 ) -> Census:
     """Feed the input to the pipeline; what it wrote before an error is kept.
 
     Returns:
         The census, with the errors that were met; a damaged compression is one of them.
+
+    Raises:
+        Entangled: the pipeline has several threads, and the input orders that are not of one symbol each.
     """
     errors: list[FeedError] = []
     try:
         with source.pieces() as pieces:
             for piece in pieces:
                 pipeline.feed(piece)
+                if pipeline.entangled:
+                    raise Entangled
                 if after_piece is not None:
                     after_piece()
                 if pipeline.over:
@@ -57,9 +65,41 @@ def run(
     except InputError as error:
         errors.append(FeedError(pipeline.counts()["offset"], error.what))
     pipeline.finish()
+    if pipeline.entangled:
+        raise Entangled
     if after_piece is not None:
         after_piece()
     return census_of(source, pipeline, errors)
+
+
+def shared_run(
+    source: Source,
+    make: Callable[[int], Pipeline],
+    jobs: int,
+    lenient: bool,
+) -> tuple[Census, Pipeline]:
+    """A pass whose result is there at its end, by as many threads as are asked for; make(jobs).
+
+    Returns:
+        The census, and the pipeline.
+    """
+    pipeline = make(check_jobs(source, jobs))
+    try:
+        return run(source, pipeline, lenient), pipeline
+    except Entangled:
+        pipeline = make(1)
+        return run(source, pipeline, lenient), pipeline
+
+
+def check_jobs(source: Source, jobs: int) -> int:
+    """How many threads share the symbols: one where the input can't be read again.
+
+    Raises:
+        UsageError: the number is out of range.
+    """
+    if not 1 <= jobs <= MAX_JOBS:
+        raise UsageError(f"jobs must be between 1 and {MAX_JOBS}, not {jobs}")
+    return 1 if source.once or source.live else jobs
 
 
 def census_of(
@@ -145,19 +185,22 @@ def tell_census(census: Census, tell: Tell, *, books: bool = True) -> None:
         warnings.warn(f"the input is damaged or not whole: {kinds}", DamagedInputWarning, stacklevel=3)
 
 
-def census(path: Input, *, lenient: bool = False) -> Census:
+def census(path: Input, *, lenient: bool = False, jobs: int = 1) -> Census:
     """Count an input's messages by type, and list its errors.
 
     Args:
         path: BinaryFILE, SoupBinTCP, pcap, pcapng, PITCH units or ASCII PITCH; plain, gzip or zstd; or
             ``udp://GROUP:PORT``, a feed on the wire (see `parse_udp`).
         lenient: skip and count a malformed message instead of ending there.
+        jobs: threads that share the symbols, as for `write_inside`.
 
     Raises:
         InputError: it can't be opened, or is none of these.
     """
     source = source_of(path)
-    return run(source, Pipeline.census(source.framing, lenient), lenient)
+    return shared_run(
+        source, lambda jobs: Pipeline.census(source.framing, lenient, jobs=jobs), jobs, lenient
+    )[0]
 
 
 def write_inside(
@@ -168,6 +211,7 @@ def write_inside(
     capacity: int = 8192,
     levels: int = 1,
     resume: bool = False,
+    jobs: int = 1,
     **selection: Unpack[Selecting],
 ) -> Written:
     """Write every true change of the inside, and none that is not.
@@ -183,6 +227,9 @@ def write_inside(
         levels: the best so many levels; for more than one, their four numbers follow one another in the line,
             and a change of any of them is a change.
         resume: go on behind what a killed run of the same command wrote.
+        jobs: threads that share the symbols of ITCH; the result is the same. Where orders are not of one
+            symbol each, or unknown, the input is read again by one thread; a pipe and a feed on the wire are
+            read by one.
         selection: what is written, as the fields of a `Selection`.
 
     Raises:
@@ -204,23 +251,29 @@ def write_inside(
     common = part.for_core()
     when = date_of(source.path, part.day)
 
-    def pipeline_of(skip: int) -> Pipeline:
-        text = kind == "text"
-        return Pipeline.inside(source.framing, lenient, book, capacity, levels, text, skip, *common)
-
-    def changes() -> pa.Table:
+    def changes(pipeline: Pipeline) -> pa.Table:
         return with_time(inside_table(pipeline, levels), when, pipeline.first_day_rows)
+
+    def go(skip: int, write: Callable[[Pipeline], object]) -> tuple[Census, Pipeline]:
+        def made(skip: int, jobs: int) -> Pipeline:
+            text = kind == "text"
+            return Pipeline.inside(source.framing, lenient, book, capacity, levels, text, skip, *common, jobs)
+
+        pipeline = made(skip, check_jobs(source, jobs))
+        try:
+            return run(source, pipeline, lenient, lambda: write(pipeline)), pipeline
+        except Entangled:
+            alone = made(max(skip, pipeline.changes()), 1)  # behind what is written already
+            return run(source, alone, lenient, lambda: write(alone)), alone
 
     def whole(found: Census) -> bool:
         return lenient or not found.errors
 
     kept: Path | None = None
-    pipeline = pipeline_of(0)
     try:
         if kind == "text":
             with TextOutput(target, resume=resume) as text:
-                pipeline = pipeline_of(text.lines)
-                found = run(source, pipeline, lenient, lambda: text.write(pipeline.take_text()))
+                found, pipeline = go(text.lines, lambda made: text.write(made.take_text()))
                 if whole(found):
                     text.commit()
                 else:
@@ -228,15 +281,14 @@ def write_inside(
         elif kind == "parquet":
             with OneParquet(target, resume=resume) as table:
                 table.skip(table.kept)
-                pipeline = pipeline_of(table.kept)
-                found = run(source, pipeline, lenient, lambda: table.write(changes()))
+                found, pipeline = go(table.kept, lambda made: table.write(changes(made)))
                 if whole(found):
                     table.commit()
                 else:
                     kept = table.folder
         else:
             with TableOutput(target) as other:
-                found = run(source, pipeline, lenient, lambda: other.write(changes()))
+                found, pipeline = go(0, lambda made: other.write(changes(made)))
                 refuse(source, found, lenient)
     except OSError as error:
         raise unwritable(target, error) from error
@@ -294,45 +346,3 @@ def _symbols_of(names: dict[int, bytes], locates: Any) -> pa.Array:
     texts = pa.array([names[number].decode("latin-1") for number in known], pa.string())
     picked = indices[locates]
     return pa.DictionaryArray.from_arrays(pa.array(picked, mask=picked < 0), texts).dictionary_decode()
-
-
-def depth(
-    path: Input,
-    *,
-    book: str = "ladder",
-    capacity: int = 8192,
-    symbols: tuple[str, ...] = (),
-    from_ns: int = 0,
-    to_ns: int = MAX_NS,
-    lenient: bool = False,
-) -> Depth:
-    """How many ticks from the inside each book event is, and how many levels its side has.
-
-    The depth of an event is the number of ticks (a cent, 1/100 cent below a dollar) by which its price is
-    worse than the best of its side after it; 0 at the inside, and for one that moved it. A replacement counts
-    with its new price. (JayBeams, itch5eventdepth.)
-
-    Raises:
-        InputError: the input is bad.
-    """
-    check_period(from_ns, to_ns)
-    source = source_of(path)
-    pipeline = Pipeline.depth(source.framing, lenient, book, capacity, symbol_list(symbols), from_ns, to_ns)
-    found = run(source, pipeline, lenient)
-    refuse(source, found, lenient)
-    found = replace(found, absent=absent(pipeline, symbols))
-    values, counts = pipeline.event_depth()
-    return Depth(int(counts.sum()), _quantiles(values, counts), _quantiles(*pipeline.book_depth()), found)
-
-
-def _quantiles(values: Any, counts: Any) -> dict[str, int]:
-    """Nearest-rank quantiles of values that occur so many times."""
-    if not len(values):
-        return {}
-    ends = np.cumsum(counts)
-    total = int(ends[-1])
-    picked = {}
-    for name, q in _QUANTILES.items():
-        rank = max(1, -int(-q * total // 1))
-        picked[name] = int(values[np.searchsorted(ends, rank)])
-    return {"min": int(values[0])} | picked | {"max": int(values[-1])}
