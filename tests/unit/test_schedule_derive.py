@@ -317,3 +317,17 @@ def test_who_is_stopped_or_frozen_waits_for_nothing_else(state: int, stopped: bo
     rows = derive(seen, facts, 0, 300, "bpf").intervals
     blocked = rows[rows["state"] == State.BLOCKED][-1]
     assert (blocked["begin"], blocked["wait"] == Wait.STOPPED) == (50, stopped)
+
+
+@pytest.mark.parametrize(("lost", "unseen"), [(40_000, 0.3), (0, 0.0)])
+def test_a_sleeper_may_have_run_while_switches_were_lost(lost: int, unseen: float) -> None:
+    # On CPU 1 none is seen between 200 and 800, as when a ring is full: who left then had not come.
+    switches = [
+        (10, 1, 0, 1, OURS), (100, 1, OURS, 1, OTHER), (200, 1, OTHER, 0, 0), (800, 1, OTHER, 0, OURS),
+        (900, 1, OURS, 1, 0),
+    ]  # fmt: skip
+    seen = replace(events(switches, [(790, 1)]), lost=lost)
+    facts = Facts({OURS: Member(OURS, OURS, "ours")}, {}, {}, {})
+    found = derive(seen, facts, 0, 1000, "bpf")
+    assert (found.losses.breaks, found.losses.events) == (1, lost)
+    assert found.losses.unseen_share == pytest.approx(unseen)

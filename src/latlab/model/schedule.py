@@ -192,7 +192,8 @@ class Losses:
         events: that the kernel counted as lost.
         breaks: of continuity: switches whose `prev` is not the `next` of the switch before on their CPU.
         switches: that were seen.
-        unseen_share: of all threads' time, that is UNSEEN.
+        unseen_share: of all threads' time, that is UNSEEN; where events were lost, at least the share of the
+            CPUs' time in which switches are missing.
         windows: (begin, end) in ns in which events were taken; one, unless the rate made it sample windows.
         notes: in words, what else is missing, and the command that would grant it.
     """

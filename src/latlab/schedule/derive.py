@@ -121,13 +121,16 @@ def derive(
     deadlines = _say_waits(intervals, switches, facts, kin, tids, numbers)
     threads = _threads(tids, kin, index_of, names, facts, ends, began_ns, ended_ns)
     seen = float((intervals["end"] - intervals["begin"]).sum()) or 1.0
-    unseen = intervals["state"] == State.UNSEEN
+    unseen = float((intervals["end"] - intervals["begin"])[intervals["state"] == State.UNSEEN].sum()) / seen
+    breaks, hidden_ns = _breaks(switches)
+    if events.lost:  # a thread that sleeps all the while, as it seems, may have run in between
+        unseen = max(unseen, hidden_ns / max(1, (ended_ns - observed_ns) * len(events.cpus)))
     losses = Losses(
         method,
         events.lost,
-        _breaks(switches),
+        breaks,
         len(switches),
-        float((intervals["end"] - intervals["begin"])[unseen].sum()) / seen,
+        unseen,
         ((began_ns, ended_ns),),
         (*(() if "call" in switches.columns else (_BLIND,)), *_narrow_notes(facts)),
     )
@@ -608,10 +611,16 @@ def _priorities(switches: Any) -> dict[int, int]:
     return dict(zip(ids.tolist(), found.astype(np.int64).tolist(), strict=True))
 
 
-def _breaks(switches: Any) -> int:
-    """Switches whose leaving thread is another than the one that came last on their CPU."""
-    found = 0
+def _breaks(switches: Any) -> tuple[int, int]:
+    """Switches whose leaving thread is another than the one that came last on their CPU, and since when.
+
+    Returns:
+        how many, and the ns from the switch before each of them, in which others were not seen.
+    """
+    found = hidden_ns = 0
     for cpu in np.unique(switches["cpu"]).tolist():
         rows = switches["cpu"] == cpu
-        found += int((switches["prev_pid"][rows][1:] != switches["next_pid"][rows][:-1]).sum())
-    return found
+        other = switches["prev_pid"][rows][1:] != switches["next_pid"][rows][:-1]
+        found += int(other.sum())
+        hidden_ns += int(np.maximum(np.diff(switches["time_ns"][rows].astype(np.int64))[other], 0).sum())
+    return found, hidden_ns
