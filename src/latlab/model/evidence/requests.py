@@ -78,8 +78,8 @@ class ForecastDoubt(Kind):
     """Why there is no forecast of a change, or of a quantile."""
 
     OFF = (
-        "the simulation of the unchanged server gives a p50 that is {p50:share0} {p50_side} and a p99 that "
-        "is {p99:share0} {p99_side} than seen"
+        "the simulation of the unchanged server gives a p50 of {p50:duration} where {p50_seen:duration} were "
+        "seen, and a p99 of {p99:duration} where {p99_seen:duration} were"
     )
     TOO_FEW = "{number:count} answered requests are too few to simulate"
     OPEN = "too many requests had no answer yet"

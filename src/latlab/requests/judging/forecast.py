@@ -84,14 +84,12 @@ def forecasts(
     fits = [at for at, base in enumerate(bases) if all(_near(name, seen, base) for name in ("p50", "p99"))]
     if not fits:
         best = min(bases, key=lambda base: _misfit(base, seen))
-        off = _at(best, 0.99) / max(1, seen["p99"]) - 1
-        half = _at(best, 0.5) / max(1, seen["p50"]) - 1
         return (), said(
             ForecastDoubt.OFF,
-            p50=abs(half),
-            p50_side="longer" if half > 0 else "shorter",
-            p99=abs(off),
-            p99_side="longer" if off > 0 else "shorter",
+            p50=_at(best, 0.5),
+            p50_seen=seen["p50"],
+            p99=_at(best, 0.99),
+            p99_seen=seen["p99"],
         )
     fits.sort(key=lambda at: _misfit(bases[at], seen))
     chosen_ways = [ways[at] for at in fits[:_WAYS]] + [replace(ways[fits[0]], seed=1)]
