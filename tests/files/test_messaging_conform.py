@@ -77,7 +77,7 @@ class Unix(Quiet):
                 return None
         self.line.settimeout(timeout_s)
         try:
-            return self.line.recv(1024) or self.ended(timeout_s)
+            return self.line.recv(self.facts.max_bytes) or self.ended(timeout_s)
         except TimeoutError:
             return None
     def close(self):
@@ -103,11 +103,12 @@ class Packets(Swallowing):
 class Overflowing(Unix):  # what finds no room is gone; a sender that is not the quickest
     facts = Facts("overflowing", "over a Unix socket", True, True, 1024, "read")
     kind = socket.SOCK_SEQPACKET
+    room = 4 << 20
     def connect(self, role, where):
         super().connect(role, where)
-        if self.line is not None:  # room for some thousands, as two TCP sockets have; root alone may
+        if self.line is not None:  # as two TCP sockets have; root alone may
             with contextlib.suppress(PermissionError):
-                self.line.setsockopt(socket.SOL_SOCKET, 32, 4 << 20)  # SO_SNDBUFFORCE
+                self.line.setsockopt(socket.SOL_SOCKET, 32, self.room)  # SO_SNDBUFFORCE
     def send(self, message):
         until = time.perf_counter() + 0.0001
         while time.perf_counter() < until:
@@ -116,6 +117,9 @@ class Overflowing(Unix):  # what finds no room is gone; a sender that is not the
             self.line.send(bytes(message), socket.MSG_DONTWAIT)
         except BlockingIOError:
             pass
+class Roomy(Overflowing):
+    facts = Facts("roomy", "over a Unix socket", True, True, 65536, "read")
+    room = 20 << 20
 class Unready(Quiet):
     @classmethod
     def prepare(cls, settings, server): raise RuntimeError("no address")
@@ -190,9 +194,12 @@ def test_an_end_of_a_unix_socket_that_is_swallowed_is_found(plugins: Any, name: 
     assert swallows or wrong is None
 
 
-def test_what_is_dropped_when_a_queue_is_full_is_found_of_a_slow_sender_too(plugins: Any) -> None:
-    target = "own_transports:Overflowing"
-    facts = Facts("overflowing", "over a Unix socket", True, True, 1024, "read")
+@pytest.mark.parametrize(("name", "largest"), [("Overflowing", 1024), ("Roomy", 65_536)])
+def test_what_is_dropped_when_a_queue_is_full_is_found_of_a_slow_sender_and_of_a_large_queue(
+    plugins: Any, name: str, largest: int
+) -> None:
+    target = f"own_transports:{name}"
+    facts = Facts(name.lower(), "over a Unix socket", True, True, largest, "read")
     base = Settings(target, topology="direct", warmup=0, timeout_s=10.0, drain_s=0.5)
     found = dict(conformity._carried(lambda load: run_python(load, facts, target), facts, base, "one hop"))
     wrong = found["keeps what a slow receiver has not taken yet, over one hop"]
