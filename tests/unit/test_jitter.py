@@ -31,7 +31,7 @@ from latlab.jitter._measure import _refusals, allowed_cpus, interrupt_counts
 from latlab.model.machine.jitter import DOUBTFUL, JitterResult, JitterWarning, WarningKind
 from latlab.reports.jitter.text import classic
 from latlab.stats.quantum import detect_quantum
-from latlab.system.quota import QuotaWatch, Throttling, cpu_throttling
+from latlab.system.quota import QuotaWatch, Throttling, cpu_throttling, disk_limit
 
 
 def test_the_two_spacings_are_linear_to_the_knee_and_then_by_2_and_10() -> None:
@@ -195,6 +195,24 @@ def test_a_quota_is_found_in_both_versions_of_cgroups(tmp_path: Path) -> None:
     put(other, "sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_period_us", "20000\n")
     assert cpu_throttling(other) == Throttling("50 ms in each 20 ms", 3, 8)
     assert Throttling("", 5, 50).since(Throttling("", 3, 8)) == Throttling("", 2, 42)
+
+
+def test_what_a_group_lets_its_processes_have_of_disks_is_told_of_both_versions(tmp_path: Path) -> None:
+    put(tmp_path, "proc/self/cgroup", "0::/box/inner\n")
+    assert disk_limit(tmp_path) == ""
+    put(tmp_path, "sys/fs/cgroup/box/io.max", "254:0 rbps=40000000 wbps=max riops=max wiops=120\n")
+    put(tmp_path, "sys/devices/vda/dev", "254:0")
+    (tmp_path / "sys/dev/block").mkdir(parents=True)
+    (tmp_path / "sys/dev/block/254:0").symlink_to(tmp_path / "sys/devices/vda")
+    assert disk_limit(tmp_path) == "40 MB/s read, 120 writes/s, of vda"
+    other = tmp_path / "v1"
+    put(other, "proc/self/cgroup", "4:blkio:/box\n0::/\n")
+    put(other, "sys/fs/cgroup/blkio/box/blkio.throttle.write_bps_device", "8:0 2000000\n")
+    assert disk_limit(other) == "2 MB/s written, of device 8:0"
+    watch = QuotaWatch(lambda: 0.0, other)
+    put(other, "proc/7/cgroup", "4:blkio:/box\n0::/\n")
+    watch.look([7])
+    assert watch.disk == "2 MB/s written, of device 8:0"
 
 
 def test_watched_quotas_are_read_each_time_and_looked_for_once_a_second(tmp_path: Path) -> None:

@@ -188,6 +188,7 @@ class Looks(Beside):
             np.concatenate(parts) if parts else np.empty(0, layouts.INTERVAL), np.empty(0, layouts.WAKE),
             np.empty(0, layouts.FOREIGN),
             Losses("proc", windows=((began, ended),), notes=(note,)), exit_code=code,
+            disk_limit=self.quotas.disk,
         )  # fmt: skip
         worst = self.quotas.worst
         return schedule if worst is None else replace(schedule, quota=worst.quota, throttled_ns=worst.time_ns)

@@ -1,4 +1,4 @@
-"""CPU quotas of control groups, and what they did to processes."""
+"""Quotas of control groups, of CPUs and of disks, and what those of CPUs did to processes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from latlab.words import duration
+from latlab.words import duration, rate
 
-__all__ = ["QuotaWatch", "Throttling", "cpu_throttling"]
+__all__ = ["QuotaWatch", "Throttling", "cpu_throttling", "disk_limit"]
 
 _FIND_S = 1.0
+# What version 2 calls a limit, the file that version 1 has it in, and of what it is.
+_LIMITS = (
+    ("rbps", "read_bps_device", "B", "read"),
+    ("wbps", "write_bps_device", "B", "written"),
+    ("riops", "read_iops_device", " reads", ""),
+    ("wiops", "write_iops_device", " writes", ""),
+)
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,50 @@ def cpu_throttling(root: Path = Path("/"), pid: int | str = "self") -> Throttlin
     return None
 
 
+def disk_limit(root: Path = Path("/"), pid: int | str = "self") -> str:
+    """What a process's cgroup, or one around it, lets it have of disks: "40 MB/s read, of vda"; "" for all.
+
+    Of several the innermost is taken. Version 1 and version 2 are read.
+    """
+    for line in _read(root / f"proc/{pid}/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers not in ("", "blkio"):
+            continue
+        mount, inner = root / "sys/fs/cgroup" / controllers, Path(path.lstrip("/"))
+        for folder in (mount / part for part in (inner, *inner.parents)):
+            found: dict[str, list[str]] = {}
+            for name, file, unit, way in _LIMITS:
+                for device, value in _limits_in(folder, name, file):
+                    found.setdefault(device, []).append(f"{rate(value, unit.strip())} {way}".rstrip())
+            if found:
+                return "; ".join(
+                    f"{', '.join(told)}, of {_disk(root, device)}" for device, told in found.items()
+                )
+    return ""
+
+
+def _limits_in(folder: Path, name: str, file: str) -> list[tuple[str, float]]:
+    """Of each device the limit of this name."""
+    found = []
+    for line in _read(folder / "io.max").splitlines():
+        device, *words = line.split()
+        values = dict(word.split("=", 1) for word in words if "=" in word)
+        if values.get(name, "max") != "max":
+            found.append((device, float(values[name])))
+    for line in _read(folder / f"blkio.throttle.{file}").splitlines():
+        device, _, value = line.partition(" ")
+        found.append((device, float(value)))
+    return found
+
+
+def _disk(root: Path, device: str) -> str:
+    """A disk's name, by its numbers."""
+    try:
+        return (root / "sys/dev/block" / device).resolve(strict=True).name
+    except OSError:
+        return f"device {device}"
+
+
 def _counted(folder: Path, quota: str, group: str) -> Throttling | None:
     stat = dict(row.split() for row in _read(folder / "cpu.stat").splitlines() if row.count(" ") == 1)
     if "nr_throttled" not in stat:
@@ -86,6 +137,7 @@ class QuotaWatch:
         self._last: dict[str, Throttling] = {}
         self._groups: dict[int, tuple[float, Throttling | None]] = {}  # when it was looked for last
         self._clock, self._root = clock, root
+        self._disks: dict[str, str] = {}  # by what /proc says of a process's groups
 
     def look(self, pids: Iterable[int]) -> None:
         """Read the counts of these processes' groups, whose folders are looked for once a second.
@@ -100,6 +152,9 @@ class QuotaWatch:
             at, found = self._groups.get(pid, (-_FIND_S, None))
             if now - at >= _FIND_S:
                 at, found = now, cpu_throttling(self._root, pid)
+                groups = _read(self._root / f"proc/{pid}/cgroup")
+                if groups not in self._disks:
+                    self._disks[groups] = disk_limit(self._root, pid)
             elif found is not None and found.group not in looked:
                 found = _counted(self._root / found.group, found.quota, found.group)
             known[pid] = (at, found)
@@ -108,6 +163,12 @@ class QuotaWatch:
                 self._first.setdefault(found.group, found)
                 self._last[found.group] = found
         self._groups = known
+
+    @property
+    def disk(self) -> str:
+        """What a group lets its processes have of disks, as of `disk_limit`; "" where several differ."""
+        told = {one for one in self._disks.values() if one}
+        return told.pop() if len(told) == 1 else ""
 
     @property
     def worst(self) -> Throttling | None:

@@ -269,13 +269,19 @@ def described(facts: Facts, first: Candidate, part: float, confidence: float) ->
         threads = _threads_with(facts, Cause.DISK)
         roles = sorted({facts.role_of[thread] for thread in threads})
         where = "" if first.name == "disk" else f" ({first.name})"
+        least = facts.schedule.disk_limit
+        limited = (said(ThreadEvidence.DISK_LIMIT, limit=least),) if least else ()
         return Limit(
             LimitKind.DISK,
             first.name,
             confidence,
             part,
             said(ThreadFinding.DISK, where=where, part=part),
-            (said(ThreadEvidence.ROLES_WAITED, roles=_roles(facts, roles)), *_blocked_of(facts, roles)),
+            (
+                said(ThreadEvidence.ROLES_WAITED, roles=_roles(facts, roles)),
+                *limited,
+                *_blocked_of(facts, roles),
+            ),
             waiting_places(facts.schedule, threads),
         )
     if first.kind is LimitKind.TIMER:

@@ -31,6 +31,7 @@ class ThreadEvidence(Kind):
     HELD_ASLEEP = "while it is held and waited for, its holder sleeps {part:share} of the time"
     HELD_BLOCKED = "while it is held and waited for, its holder is blocked {part:share} of the time"
     HELD_BY_IN = "held by {holders}, mostly in {function}, and waited for by {waiters}"
+    DISK_LIMIT = "a control group lets the program have no more than {limit}"
     ROLES_WAITED = "{roles} waited for it"
     SLEPT = "{who} ran {running:share} of the time and slept otherwise"
     WAITED_FOR = "progress waited for {name} {part:share} of the time"

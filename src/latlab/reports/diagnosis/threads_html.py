@@ -18,7 +18,8 @@ def add_threads(page: Page, found: ThreadFindings) -> None:
     page.section(
         "Threads",
         f"{len(found.threads)} threads, observed for {duration(1e9 * found.seconds)} from outside "
-        f"({found.method}); {share(found.unseen)} of their time was not seen.",
+        f"({found.method}); {share(found.unseen)} of their time was not seen. 'Limits' is a share of "
+        "the program's progress; the other shares are of the role's own time.",
         anchor="threads",
     )
     page.table(ROLE_COLUMNS, role_rows(found.roles))

@@ -12,6 +12,7 @@ _MOST_EDGES = 6
 _MOST_LOCKS = 3
 _MOST_KINDS = 2
 _WORTH = 0.01  # of the time, that an edge or a wait is told
+_TITLE = "What its threads do ('limits': of the program's progress; the other shares: of the role's own time)"
 _MISSES = 0.02  # of the time, that is missing in a row
 
 ROLE_COLUMNS = ("role", "threads", "limits", "running", "no CPU", "blocked on")
@@ -25,8 +26,7 @@ def thread_blocks(found: ThreadFindings, styled: bool) -> list[str]:
         rows = [[one.told, _place(one.file, one.line), share(one.share)] for one in found.limit.code]
         blocks.append(table(("function", "where", "samples"), rows, title="In the code", styled=styled))
     if found.roles:
-        title = "What its threads do ('limits': the share of the program's progress that waited for the role)"
-        blocks.append(table(ROLE_COLUMNS, role_rows(found.roles[:_MOST_ROLES]), title=title, styled=styled))
+        blocks.append(table(ROLE_COLUMNS, role_rows(found.roles[:_MOST_ROLES]), title=_TITLE, styled=styled))
     edges = edge_rows(found.edges)[:_MOST_EDGES]
     if edges:
         blocks.append(table(EDGE_COLUMNS, edges, title="Who ends whose waits", styled=styled))
