@@ -9,7 +9,7 @@ import pytest
 
 from latlab.requests.connections import NEVER, find_requests
 from latlab.schedule import Transfers
-from latlab.schedule.sockets import socket_ends
+from latlab.schedule.sockets import DropWatch, socket_ends
 
 KEPT = 256
 
@@ -293,3 +293,32 @@ def test_a_connection_of_an_unknown_descriptor_is_served_by_a_process_that_only_
     asks = {**unknown.descriptors, (10, 6): "socket:[2]"}
     other = replace(unknown, descriptors=asks, ends={**unknown.ends, 2: ("127.0.0.1:4711", False)})
     assert len(find_requests(other).rows) == 0  # what went out first may be a question
+
+
+def test_what_the_kernel_dropped_in_front_of_a_programs_own_datagram_sockets_is_counted(
+    tmp_path: Path,
+) -> None:
+    def kernel(*sockets: tuple[int, int]) -> None:
+        rows = [
+            f"  {n}: 0100007F:26DF 00000000:0000 07 0:0 00:0 0 0 0 {inode} 2 0 {dropped}"
+            for n, (inode, dropped) in enumerate(sockets)
+        ]
+        (tmp_path / "net").mkdir(exist_ok=True)
+        (tmp_path / "net/udp").write_text("\n".join(["  sl  local_address ... drops", *rows]))
+
+    def opens(pid: int, inode: int) -> None:
+        folder = tmp_path / str(pid) / "fd"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / str(inode)).symlink_to(f"socket:[{inode}]")
+
+    watch = DropWatch(tmp_path)
+    opens(7, 501)
+    kernel((501, 40), (502, 9))
+    watch.look([7])
+    assert not watch.dropped  # that was before
+    opens(7, 503)
+    kernel((501, 45), (502, 99), (503, 0))  # 502 is another program's
+    watch.look([7])
+    kernel((501, 47), (502, 99), (503, 30))
+    watch.look([7])
+    assert watch.dropped == (("UDP 127.0.0.1:9951", 7, 30), ("UDP 127.0.0.1:9951", 7, 7))

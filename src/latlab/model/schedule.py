@@ -251,6 +251,7 @@ class Schedule:
             One thread runs several in turn where coroutines have stacks of their own, such as goroutines.
         quota: the CPU quota of its control group, where that stopped it, as "50 ms in each 100 ms".
         disk_limit: what its control group lets it have of disks, as "40 MB/s read, of vda".
+        dropped: (address, pid, how many datagrams) of UDP sockets in front of which the kernel dropped some.
         throttled_ns: for how long it stopped it, summed over CPUs.
         left_out_ns: from the beginning of the observation to `began_ns`: more happened than can be analysed.
         exit_code: of the command; None of a process that was there before, or goes on.
@@ -273,6 +274,7 @@ class Schedule:
     quota: str = ""
     throttled_ns: int = 0
     disk_limit: str = ""
+    dropped: tuple[tuple[str, int, int], ...] = ()
     watching: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, FOREIGN))
     priorities: Mapping[int, int] = field(default_factory=dict)
     interrupted: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, INTERRUPTED))

@@ -357,7 +357,7 @@ def _schedule(
     served = any(len(events[name]) for name in SOCKETS[:2] if name in events)
     most = None if served else _MOST_EVENTS
     schedule = derive(events, facts, began, ended, collector.method, code, most=most)
-    schedule = replace(schedule, disk_limit=collector.quotas.disk)
+    schedule = replace(schedule, disk_limit=collector.quotas.disk, dropped=collector.drops.dropped)
     worst = collector.quotas.worst
     if worst is None:
         return schedule

@@ -18,7 +18,7 @@ from latlab.model.schedule import Wait
 from latlab.schedule.context import CONTEXTS, UNTIMED
 from latlab.schedule.moves import MOVES
 from latlab.schedule.pipes import MOVED, PIPES, peers_of, pipes_of
-from latlab.schedule.sockets import socket_ends
+from latlab.schedule.sockets import DropWatch, socket_ends
 from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, WAITS
 from latlab.schedule.tree import (
     Descriptors,
@@ -172,6 +172,7 @@ class Collector:
         self.narrow: set[int] = set()
         self.ends: dict[int, tuple[str, bool]] = {}
         self.quotas = QuotaWatch()
+        self.drops = DropWatch()
         self.sampled_share = 1.0
         self._below = 1 << 32
         self._new_sockets = False
@@ -236,7 +237,9 @@ class Collector:
         while True:
             last = self._ended.wait(_LOOK_S)
             if time.monotonic() - quotas_at > _QUOTAS_S:
-                self.quotas.look(sorted(self.pids)[:_MOST_QUOTAS])
+                pids = sorted(self.pids)[:_MOST_QUOTAS]
+                self.quotas.look(pids)
+                self.drops.look(pids)
                 quotas_at = time.monotonic()
             descriptors, forks = self._tracer.notes()
             self._forks(forks)

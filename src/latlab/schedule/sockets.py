@@ -5,10 +5,12 @@ from __future__ import annotations
 import ipaddress
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-__all__ = ["doors_asked", "local_peers", "local_sockets", "socket_ends"]
+__all__ = ["DropWatch", "doors_asked", "local_peers", "local_sockets", "socket_ends"]
+
+_TRIES = 3  # to find out whose a socket is
 
 
 def _address(text: str) -> str:
@@ -56,6 +58,66 @@ def socket_ends(root: Path = Path("/proc/net")) -> dict[int, tuple[str, bool]]:
         if peer and bool(path) != bool(other):  # else it isn't known which was called
             found[inode] = f"unix {path or other}", bool(path)
     return found
+
+
+class DropWatch:
+    """How many datagrams the kernel dropped in front of a program's UDP sockets while it was watched.
+
+    Args:
+        root: of /proc.
+    """
+
+    def __init__(self, root: Path = Path("/proc")) -> None:
+        """Nothing seen yet."""
+        self._root = root
+        self._first: dict[int, int] = {}  # by inode
+        self._last: dict[int, tuple[str, int]] = {}
+        self._tries: dict[int, int] = {}
+        self._owners: dict[int, int] = {}
+        self._looked = False
+
+    def look(self, pids: Iterable[int]) -> None:
+        """Read the kernel's counts; whose a socket is, is looked for where it drops."""
+        grown = set()
+        for kind in ("udp", "udp6"):
+            for words in map(str.split, _text(self._root / "net" / kind).splitlines()[1:]):
+                if len(words) < 13 or not (words[9].isdigit() and words[12].isdigit()):
+                    continue
+                inode, dropped = int(words[9]), int(words[12])
+                before = self._first.setdefault(inode, 0 if self._looked else dropped)
+                if dropped > before:
+                    self._last[inode] = f"UDP {_address(words[1])}", dropped - before
+                    grown.add(inode)
+        self._looked = True
+        wanted = {one for one in grown - self._owners.keys() if self._tries.get(one, 0) < _TRIES}
+        for pid in pids if wanted else ():
+            for inode in _sockets_of(self._root, pid) & wanted:
+                self._owners.setdefault(inode, pid)
+        for inode in wanted:
+            self._tries[inode] = self._tries.get(inode, 0) + 1
+
+    @property
+    def dropped(self) -> tuple[tuple[str, int, int], ...]:
+        """Of each of its sockets that dropped: its address, whose it is, and how many, most first."""
+        found = [(self._last[inode][0], pid, self._last[inode][1]) for inode, pid in self._owners.items()]
+        return tuple(sorted(found, key=lambda one: -one[2]))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:  # without IPv6
+        return ""
+
+
+def _sockets_of(root: Path, pid: int) -> set[int]:
+    """The inodes of a process's sockets; none where it has ended, or is another user's."""
+    try:
+        links = [str(one.readlink()) for one in (root / str(pid) / "fd").iterdir()]
+    except OSError:
+        return set()
+    inodes = (link.removeprefix("socket:[").rstrip("]") for link in links if link.startswith("socket:["))
+    return {int(inode) for inode in inodes if inode.isdigit()}
 
 
 def _unix_pairs() -> dict[int, tuple[int, str]]:

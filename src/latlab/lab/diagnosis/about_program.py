@@ -13,11 +13,11 @@ from latlab.lab.diagnosis.applications.application import Observed
 from latlab.lab.diagnosis.applications.queue_recording import stopped
 from latlab.lab.diagnosis.question import Question
 from latlab.model.diagnosis.answer import Answer, Floor, Step, Unknown
-from latlab.model.evidence.pipeline import RunDoubt
+from latlab.model.evidence.pipeline import Loss, RunDoubt
 from latlab.model.evidence.said import said
 from latlab.model.evidence.threads import ThreadEvidence
 from latlab.model.schedule import Schedule, State
-from latlab.model.threads import LimitKind
+from latlab.model.threads import LimitKind, ThreadFindings
 from latlab.words import count, plural
 
 __all__ = ["about_program", "bound_to"]
@@ -52,7 +52,10 @@ def about_program(
     asked = list(unknown)
     if limit.kind is LimitKind.UNKNOWN:
         asked.append(Unknown(limit.sentence.rstrip("."), _longer(question, run)))
+    losses = _dropped(run.schedule, found)
     distrust = list(found.distrust)
+    if limit.kind in (LimitKind.LOAD, LimitKind.TIMER):  # nothing limits, and yet somebody was too slow for what came
+        distrust += losses
     evidence = list(limit.evidence)
     if limit.kind is LimitKind.CPU and (bound := bound_to(run.schedule)):
         evidence.insert(0, bound)
@@ -76,10 +79,24 @@ def about_program(
         unknown=tuple(asked),
         floor=floor,
         findings=findings,
+        losses=losses,
         objective=question.objective,
         seed=question.seed,
         threads=found,
     )
+
+
+def _dropped(schedule: Schedule, threads: ThreadFindings) -> tuple[str, ...]:
+    """What the kernel dropped in front of its sockets, and because of whom where that one is what limits."""
+    found, limit = [], threads.limit
+    limiting = {pid for role in threads.roles if role.name == limit.name for pid in role.pids}
+    for address, pid, dropped in schedule.dropped:
+        whose = next((one.pid for one in schedule.threads if pid in (one.pid, one.tid)), pid)
+        of = next((role.process for role in threads.roles if whose in role.pids), str(whose))
+        slow = whose in limiting
+        since = said(Loss.CANNOT_KEEP_UP, stage=limit.name) if slow else ""
+        found.append(said(Loss.KERNEL, dropped=dropped, socket=f"{address} of {of}", since=since))
+    return tuple(found)
 
 
 def bound_to(schedule: Schedule) -> str | None:
