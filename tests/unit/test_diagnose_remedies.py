@@ -249,3 +249,19 @@ def test_a_process_that_has_ended_is_not_what_to_look_at_next() -> None:
     gone = 2**22 + 1  # no process can have this number
     assert _remedies.of_other(found(LimitKind.PROCESS, gone)) == ""
     assert _remedies.of_other(found(LimitKind.PROCESS, gone, os.getpid())).endswith(f"--pid {os.getpid()}")
+
+
+@pytest.mark.parametrize(("kind", "trusted"), [(LimitKind.THREAD, True), (LimitKind.LOAD, False)])
+def test_what_the_kernel_dropped_is_told_and_nothing_is_said_to_limit_without_doubt(
+    kind: LimitKind, trusted: bool
+) -> None:
+    made = Made()
+    made.run(made.thread("app", 7), 0, 1000)
+    schedule = replace(made.schedule(), dropped=(("UDP 127.0.0.1:9951", 7, 971),))
+    run = Observed(None, found(kind, 7), schedule, 0, 5.0)
+    answer = about_program(Question(command=("./app",), seconds=5), "./app", run, None, (), (), ())
+
+    (lost,) = answer.losses
+    assert lost.startswith("the kernel dropped 971 datagrams in front of UDP 127.0.0.1:9951 of ")
+    assert lost.endswith(" because worker cannot keep up")
+    assert (not answer.distrust) == trusted

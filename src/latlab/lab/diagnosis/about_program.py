@@ -54,7 +54,7 @@ def about_program(
         asked.append(Unknown(limit.sentence.rstrip("."), _longer(question, run)))
     losses = _dropped(run.schedule, found)
     distrust = list(found.distrust)
-    if limit.kind in (LimitKind.LOAD, LimitKind.TIMER):  # nothing limits, and yet somebody was too slow for what came
+    if limit.kind in (LimitKind.LOAD, LimitKind.TIMER):  # and yet somebody was too slow for what came
         distrust += losses
     evidence = list(limit.evidence)
     if limit.kind is LimitKind.CPU and (bound := bound_to(run.schedule)):
