@@ -15,7 +15,7 @@ from tests.unit.threads_made import Made
 
 from latlab.cli._main import latlab
 from latlab.lab.diagnosis import next_commands as _remedies
-from latlab.lab.diagnosis.about_program import _longer, about_program
+from latlab.lab.diagnosis.about_program import _longer, about_program, failed_first
 from latlab.lab.diagnosis.applications.application import Observed
 from latlab.lab.diagnosis.diagnose import _by_model, _within, limiting_first
 from latlab.lab.diagnosis.question import Question
@@ -237,12 +237,12 @@ def test_a_command_that_failed_is_told_as_that_first() -> None:
     run = Observed(None, threads, Made().schedule(), 2, 0.025)
     answer = about_program(Question(command=("./app",), seconds=5), "./app", run, None, (), (), ())
 
-    assert answer.sentence.startswith(
+    assert failed_first(answer, run).sentence.startswith(
         "The command ended with status 2 after 25 ms. Until then: Bottleneck: worker"
     )
     stopped = replace(run, status=-15)
     answer = about_program(Question(command=("./app",), seconds=5), "./app", stopped, None, (), (), ())
-    assert answer.sentence == "Bottleneck: worker."
+    assert failed_first(answer, stopped).sentence == "Bottleneck: worker."
 
 
 def test_a_process_that_has_ended_is_not_what_to_look_at_next() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from latlab.model.schedule import Schedule, State
 from latlab.model.threads import LimitKind, ThreadFindings
 from latlab.words import count, plural
 
-__all__ = ["about_program", "bound_to"]
+__all__ = ["about_program", "bound_to", "failed_first"]
 
 _RAN_THERE = 0.005  # of the time
 _IDLE = 0.5  # of the time: the kernel moves who waits to a CPU that is idle, and within milliseconds
@@ -59,17 +60,14 @@ def about_program(
     evidence = list(limit.evidence)
     if limit.kind is LimitKind.CPU and (bound := bound_to(run.schedule)):
         evidence.insert(0, bound)
-    sentence = limit.sentence
     if run.status not in (0, None):
         ended = said(RunDoubt.ENDED, status=run.status)
         (evidence if stopped(run.status) else distrust).append(ended)
-        if not stopped(run.status):  # it may have failed, which its user has to know first
-            sentence = said(RunDoubt.FAILED, status=run.status, ns=1e9 * run.seconds, sentence=sentence)
     if limit.kind is LimitKind.UNKNOWN:
         distrust.append(said(RunDoubt.NO_LIMIT, why="; ".join(limit.why_not)))
     return Answer(
         target=target,
-        sentence=sentence,
+        sentence=limit.sentence,
         limiting_stage=None if limit.kind in _NAMELESS else limit.name,
         verdict=str(limit.kind),
         confidence=limit.confidence,
@@ -97,6 +95,14 @@ def _dropped(schedule: Schedule, threads: ThreadFindings) -> tuple[str, ...]:
         since = said(Loss.CANNOT_KEEP_UP, stage=limit.name) if slow else ""
         found.append(said(Loss.KERNEL, dropped=dropped, socket=f"{address} of {of}", since=since))
     return tuple(found)
+
+
+def failed_first(answer: Answer, run: Observed) -> Answer:
+    """The answer after what its user has to know before: that the command may have failed."""
+    if run.status in (0, None) or stopped(run.status):
+        return answer
+    told = said(RunDoubt.FAILED, status=run.status, ns=1e9 * run.seconds, sentence=answer.sentence)
+    return replace(answer, sentence=told)
 
 
 def bound_to(schedule: Schedule) -> str | None:

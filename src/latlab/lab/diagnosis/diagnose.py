@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from latlab.formats.recording import RecordingWriter
-from latlab.lab.diagnosis.about_program import about_program
+from latlab.lab.diagnosis.about_program import about_program, failed_first
 from latlab.lab.diagnosis.about_queues import about_queues
 from latlab.lab.diagnosis.applications.application import (
     Application,
@@ -112,6 +112,7 @@ def diagnose_question(question: Question, output: Path, tell: Tell) -> Diagnosis
             answer = _with_forecast(question, application, answer, seen, place, deadline, steps)
         too_few = (of_requests(question, seen.few_requests),) if seen.few_requests else ()
         answer = replace(answer, requests=seen.requests, unknown=(*answer.unknown, *too_few))
+        answer = failed_first(answer, seen)
         _save_answer(writer, answer)
     return DiagnosisRun(answer, environment, seen)
 

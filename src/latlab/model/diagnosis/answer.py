@@ -313,7 +313,7 @@ class Answer:
         confidence: 0 to 1, of the limiting stage.
         evidence: sentences with numbers; in JSON `evidence_data` has the same by kind, with their values.
         distrust: why what was observed is not trustworthy; empty when it is.
-        losses: queues that overran, with how much they lost and since when which stage is behind, in words.
+        losses: queues and sockets that overran, with how much they lost, and which stage is behind, in words.
         tail: the slowest traced events one by one; None without traces.
         end_to_end: of traced events; None without traces.
         stalls: of stages that stood still, in words, the longest first.
