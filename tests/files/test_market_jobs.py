@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -22,7 +24,7 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
-def written(file: Path, out: Path, jobs: int, **options: object) -> tuple[bytes, object]:
+def written(file: Path, out: Path, jobs: int, **options: Any) -> tuple[bytes, Any]:
     """What is written, the lines before an error too; and the census, or the error in words."""
     try:
         done = inside(file, out, jobs=jobs, **options)
@@ -37,7 +39,7 @@ def written(file: Path, out: Path, jobs: int, **options: object) -> tuple[bytes,
 def test_any_number_of_threads_writes_the_same_lines_of_any_framing(
     tmp_path: Path, day: bytes, framing: str, jobs: int
 ) -> None:
-    made = {
+    made: dict[str, Callable[[], bytes]] = {
         "binary": lambda: day,
         "gz": lambda: gzip.compress(day),
         "soup": lambda: soup(day),

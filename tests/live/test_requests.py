@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -258,7 +258,11 @@ while True:
 def test_a_server_with_a_process_for_each_connection_shows_every_request() -> None:
     skip_without_bpf()
     asked = []
-    with subprocess.Popen([sys.executable, "-c", FORKING], stdout=subprocess.PIPE, text=True) as process:
+    with ExitStack() as stack:
+        process = stack.enter_context(
+            subprocess.Popen([sys.executable, "-c", FORKING], stdout=subprocess.PIPE, text=True)
+        )
+        stack.callback(process.kill)  # also where something fails: it serves for ever
         assert process.stdout is not None
         port = int(process.stdout.readline())
         recorder = subprocess.Popen(
@@ -269,13 +273,12 @@ def test_a_server_with_a_process_for_each_connection_shows_every_request() -> No
         with recorder:
             while recorder.poll() is None:
                 asked.append(time.monotonic_ns())
-                with socket.create_connection(("127.0.0.1", port)) as connection:
+                with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
                     connection.sendall(b"hello\n")
                     connection.recv(100)
                 time.sleep(0.01)
             assert recorder.stdout is not None
             found = json.loads(recorder.stdout.read())
-        process.kill()
     first, last = found["began_ns"], found["began_ns"] + 1e9 * found["seconds"]
     assert found["requests"] >= 0.9 * sum(first <= at <= last - 50_000_000 for at in asked)
 
