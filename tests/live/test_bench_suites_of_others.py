@@ -3,27 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-
-def bench(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "latlab", "bench", *arguments],
-        cwd=folder,
-        env={**os.environ, "XDG_STATE_HOME": str(folder / "state")},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
-
-
-FEW = ("--iterations", "20", "--processes", "2", "--json")
+from tests.live.test_bench_everyday import FEW, bench
 
 ASV = """
 import time

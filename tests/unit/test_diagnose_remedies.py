@@ -265,3 +265,9 @@ def test_what_the_kernel_dropped_is_told_and_nothing_is_said_to_limit_without_do
     assert lost.startswith("the kernel dropped 971 datagrams in front of UDP 127.0.0.1:9951 of ")
     assert lost.endswith(" because worker cannot keep up")
     assert (not answer.distrust) == trusted
+
+    # Another thread of the same process may be who reads.
+    roles = (*found(kind, 7).roles, Role("reader", 1, (7,), 0.1, 0.0, {}, 0.1, 0.1))
+    run = replace(run, threads=replace(found(kind, 7), roles=roles))
+    (lost,) = about_program(Question(command=("./app",), seconds=5), "./app", run, None, (), (), ()).losses
+    assert "cannot keep up" not in lost

@@ -120,7 +120,7 @@ class Benchmark:
         warmup_rounds: int = 0,
         iterations: int = 1,
     ) -> Any:
-        """Measure just so many rounds of so many calls; what the last returned."""
+        """Measure the given number of rounds and of calls in each; what the last call returned."""
         keywords = dict(kwargs or {})
         for name, number, least in (
             ("rounds", rounds, 1), ("iterations", iterations, 1), ("warmup_rounds", warmup_rounds, 0),

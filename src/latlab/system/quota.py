@@ -16,8 +16,8 @@ _FIND_S = 1.0
 _LIMITS = (
     ("rbps", "read_bps_device", "B", "read"),
     ("wbps", "write_bps_device", "B", "written"),
-    ("riops", "read_iops_device", " reads", ""),
-    ("wiops", "write_iops_device", " writes", ""),
+    ("riops", "read_iops_device", "reads", ""),
+    ("wiops", "write_iops_device", "writes", ""),
 )
 
 
@@ -85,7 +85,7 @@ def disk_limit(root: Path = Path("/"), pid: int | str = "self") -> str:
             found: dict[str, list[str]] = {}
             for name, file, unit, way in _LIMITS:
                 for device, value in _limits_in(folder, name, file):
-                    found.setdefault(device, []).append(f"{rate(value, unit.strip())} {way}".rstrip())
+                    found.setdefault(device, []).append(f"{rate(value, unit)} {way}".rstrip())
             if found:
                 return "; ".join(
                     f"{', '.join(told)}, of {_disk(root, device)}" for device, told in found.items()

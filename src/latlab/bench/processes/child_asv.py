@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 class Skipped(Exception):
-    """A benchmark that can't be measured here, which is no failure, and why."""
+    """Why a benchmark is not measured here; it has not failed."""
 
 
 def kind(name: str) -> str:

@@ -193,7 +193,7 @@ def measure_async(
 
 
 def count_async(run: Any, set_up: Any, tear_down: Any, calls: int) -> "list[float]":
-    """The costs of so many awaited calls. The loop's are spread over them, where nothing goes before each."""
+    """The costs of awaited calls. Where nothing goes before each, the loop's are spread over them."""
     import asyncio
 
     from latlab._core import bench

@@ -85,9 +85,13 @@ def about_program(
 
 
 def _dropped(schedule: Schedule, threads: ThreadFindings) -> tuple[str, ...]:
-    """What the kernel dropped in front of its sockets, and because of whom where that one is what limits."""
+    """What the kernel dropped in front of its sockets, and because of whom where that one is what limits.
+
+    Which thread reads a socket isn't known: only of a process that is all of the limiting role is it told.
+    """
     found, limit = [], threads.limit
     limiting = {pid for role in threads.roles if role.name == limit.name for pid in role.pids}
+    limiting -= {pid for role in threads.roles if role.name != limit.name for pid in role.pids}
     for address, pid, dropped in schedule.dropped:
         whose = next((one.pid for one in schedule.threads if pid in (one.pid, one.tid)), pid)
         of = next((role.process for role in threads.roles if whose in role.pids), str(whose))

@@ -59,7 +59,7 @@ def depth(
 
 
 def _quantiles(values: Any, counts: Any) -> dict[str, int]:
-    """Nearest-rank quantiles of values that occur so many times."""
+    """Nearest-rank quantiles of values, each with how often it occurs."""
     if not len(values):
         return {}
     ends = np.cumsum(counts)
