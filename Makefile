@@ -24,6 +24,10 @@ $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
+# Many containers tell Python to keep no byte code. Then each process that a test starts would compile all that it
+# imports, which takes longer than what most of them do.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Four stamps: what builds the package; what a user's install needs; what the tests need besides, which takes long and
 # changes seldom; and the package, which changes often. It is compiled while the others are fetched. Byte code is made
 # of what is imported, when it is.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -77,3 +79,11 @@ def test_imports_go_in_no_circle() -> None:
 def test_a_circle_within_functions_is_found_and_one_of_types_is_none() -> None:
     source = "if TYPE_CHECKING:\n    import a\ndef f():\n    from b import c\n"
     assert list(imported(ast.parse(source))) == ["b.c"]
+
+
+def test_a_program_is_diagnosed_without_the_market_and_the_demonstration() -> None:
+    program = "import sys, latlab.cli.diagnose, latlab.lab.diagnosis.diagnose; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    assert "latlab.lab.diagnosis.applications.program" in loaded
+    assert [name for name in loaded if name.startswith(("latlab.market", "latlab.lab.trading"))] == []

@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import latlab
+from latlab.errors import UsageError
 from latlab.model.machine.environment import Environment, Fact, Value
 from latlab.system import floor
+from latlab.system.cpus import parse_cpu_list
 
 __all__ = ["PACKAGES", "capture", "cpu_quota", "kernel_hz"]
 
@@ -106,7 +108,7 @@ def _answer(ask: Callable[[], Value]) -> Fact:
         return Fact(unavailable=f"there is no {error.filename}")
     except OSError as error:
         return Fact(unavailable=f"{error.filename or 'reading it'}: {error.strerror or error}")
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, UsageError) as error:
         return Fact(unavailable=f"not understood: {error}")
 
 
@@ -128,7 +130,7 @@ def _questions(root: Path, directory: Path) -> Iterator[tuple[str, Callable[[], 
     yield "cpu.architecture", lambda: uname.machine
     yield "cpu.model", lambda: _cpuinfo(proc, "model name")
     yield "cpu.microcode", lambda: _cpuinfo(proc, "microcode")
-    yield "cpu.count", lambda: len(_cpu_list(_text(cpu0 / "online")))
+    yield "cpu.count", lambda: len(parse_cpu_list(_text(cpu0 / "online")))
     yield "cpu.smt", lambda: _text(cpu0 / "smt/active") == "1"
     yield "cpu.isolated", lambda: _text(cpu0 / "isolated") or "none"
     yield "cpu.nohz_full", lambda: _text(cpu0 / "nohz_full").strip("() \n").replace("null", "none")
@@ -141,7 +143,7 @@ def _questions(root: Path, directory: Path) -> Iterator[tuple[str, Callable[[], 
         "memory.transparent_huge_pages",
         lambda: _chosen(root / "sys/kernel/mm/transparent_hugepage/enabled"),
     )
-    yield "memory.numa_nodes", lambda: len(_cpu_list(_text(root / "sys/devices/system/node/online")))
+    yield "memory.numa_nodes", lambda: len(parse_cpu_list(_text(root / "sys/devices/system/node/online")))
     yield (
         "clock.source",
         lambda: _text(root / "sys/devices/system/clocksource/clocksource0/current_clocksource"),
@@ -181,15 +183,6 @@ def _cpuinfo(proc: Path, key: str) -> str:
         if name.strip() == key:
             return value.strip()
     raise _Unavailable(f"/proc/cpuinfo has no '{key}' on this architecture")
-
-
-def _cpu_list(text: str) -> list[int]:
-    """The numbers of a kernel list such as "0-3,8"."""
-    numbers: list[int] = []
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        numbers += range(int(first), int(last or first) + 1)
-    return numbers
 
 
 def _parameters(command_line: str) -> list[Any]:

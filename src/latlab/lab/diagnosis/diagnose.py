@@ -23,7 +23,6 @@ from latlab.lab.diagnosis.applications.application import (
     Tell,
 )
 from latlab.lab.diagnosis.applications.program import Command, Process
-from latlab.lab.diagnosis.applications.trading_pipeline import TradingPipeline
 from latlab.lab.diagnosis.interpreter_lock import interpreter_lock
 from latlab.lab.diagnosis.joined import contested, joined
 from latlab.lab.diagnosis.next_commands import of_model, of_other, of_requests, of_schedule, with_budget
@@ -132,6 +131,9 @@ def _within(question: Question, left_s: float, steps: Steps) -> Question:
 
 def _application(question: Question) -> Application:
     if question.layout is not None:
+        # Here, since it brings the market's books and stages' stubs, which nobody's own program needs.
+        from latlab.lab.diagnosis.applications.trading_pipeline import TradingPipeline
+
         return TradingPipeline(question, question.layout)
     return Process(question) if question.pid is not None else Command(question)
 

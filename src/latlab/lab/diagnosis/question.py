@@ -14,7 +14,6 @@ from typing import Any
 
 from latlab.errors import InputError
 from latlab.formats.checked_toml import as_table, checked, only, read_document, table
-from latlab.lab.trading.layout import parse_layout
 from latlab.model.diagnosis.answer import Objective
 from latlab.model.diagnosis.layout import STAGES, Layout
 
@@ -104,6 +103,8 @@ def read_question(path: str | os.PathLike[str]) -> Question:
         # A command of one's own ends by itself; a run of the pipeline ends when it is told to.
         seconds = question.seconds if "seconds" in given else OBSERVED_S
         return replace(question, command=command, seconds=seconds)
+    from latlab.lab.trading.layout import parse_layout  # of the demonstration, as nobody's own program is
+
     layout = parse_layout(document, source)
     stages = _texts(given, "stages", source)
     known = [*STAGES, *(name for stage in STAGES for name in layout.instances(stage))]
