@@ -1,6 +1,6 @@
 """`latlab requests` beside the client's own tool on the same run, and what observing costs the server.
 
-    python -m benchmarks.requests_agreement [redis] [nginx] [postgresql]
+    python -m benchmarks.requests_agreement [redis] [nginx] [postgresql] [--rounds 3]
 
 Each server that is installed is started on a port of its own, loaded by its own tool (redis-benchmark,
 wrk, pgbench -S), and observed meanwhile. The client's latency holds the way there and back and its own
@@ -10,6 +10,7 @@ observing takes, by the median of interleaved runs; server, client and latlab sh
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 import re
@@ -28,7 +29,6 @@ from latlab.words import duration, share, table
 
 _SECONDS = 4
 _CLIENTS = 8
-_ROUNDS = 3
 Run = Callable[[], tuple[float, float, float]]  # p50 and p99 in ns, requests a second
 
 
@@ -101,16 +101,22 @@ def _observed(pid: int, load: Run) -> tuple[tuple[float, float, float], dict[str
     return client, json.loads(out)
 
 
-def main(names: list[str]) -> None:
+def main() -> None:
     """Print one row a server."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("servers", nargs="*", help=", ".join(SERVERS))
+    parser.add_argument("--rounds", type=int, default=3)
+    asked = parser.parse_args()
+    if unknown := set(asked.servers) - set(SERVERS):
+        parser.error(f"unknown server {unknown.pop()!r}")
     rows = []
-    for name in names or list(SERVERS):
+    for name in asked.servers or list(SERVERS):
         serve, tool = SERVERS[name]
         if shutil.which(tool) is None:
             continue
         with tempfile.TemporaryDirectory() as folder, serve(Path(folder)) as (pid, load):
             plain, seen = [], []
-            for _ in range(_ROUNDS):
+            for _ in range(asked.rounds):
                 plain.append(load()[2])
                 client, found = _observed(pid, load)
                 seen.append(client[2])
@@ -127,4 +133,4 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

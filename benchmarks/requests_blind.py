@@ -33,6 +33,7 @@ _SCRATCH = Path(__file__).parents[1] / "build" / "requests_blind"
 _COMPILERS = {
     ".c": ("gcc", "-O2", "-g", "-pthread"),
     ".cpp": ("g++", "-O2", "-g", "-std=c++20", "-pthread"),
+    ".go": ("go", "build"),
     ".rs": ("rustc", "-O", "-g"),
 }
 _START_S = 6  # until latlab observes, on a busy machine
@@ -57,7 +58,7 @@ def measure(name: str, seconds: int, programs: Path = PROGRAMS) -> tuple[dict[st
         for suffix, compiler in _COMPILERS.items():
             source = folder / f"{name}.server{suffix}"
             if source.exists():
-                run(*compiler, str(source), "-o", str(folder / f"{name}.server"))
+                run(*compiler, "-o", str(folder / f"{name}.server"), str(source))
         unix = label["address"].startswith("/")
         address = str(folder / "socket") if unix else str(free_port())
         filled = {"ADDRESS": address, "SECONDS": str(seconds + _START_S)}

@@ -1,17 +1,18 @@
 """What observing costs a server whose requests come at 20,000 a second.
 
-    python -m benchmarks.requests_cost [SECONDS [ROUNDS]]
+    python -m benchmarks.requests_cost [--only redis|none|busy] [--seconds 4] [--rounds 5]
 
 redis and a C++ server with a thread a connection are asked 20,000 times a second by 16 connections at their
 own instants (open loop), and the CPU time of server and client is told per request, with latlab and without,
 in turn; what latlab itself takes stands beside it. Since neither fills the machine, the cost is what these
 take of all its CPUs: what a closed loop would lose in throughput there. So the same C++ server is also asked
 as fast as it answers, with work that lets it reach about 20,000 on two CPUs: throughput is what it loses. Of
-each the median over the rounds, of which one takes SECONDS, of at least 2.
+each the median over the rounds, of which one takes the seconds given, of at least 2.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import statistics
@@ -138,10 +139,18 @@ def _run(case: _Case, pid: int, port: int, request: Path, seconds: int, observed
     return _Run(rate, sum(used[:2]) / count, used[2] / count, part, lost)
 
 
-def main(seconds: int, rounds: int) -> None:
+def main() -> None:
     """Print one row a case."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--only", choices=[one.name for one in _CASES])
+    parser.add_argument("--seconds", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=5)
+    asked = parser.parse_args()
+    seconds, rounds = asked.seconds, asked.rounds
     rows = []
     for case in _CASES:
+        if asked.only not in (None, case.name):
+            continue
         with tempfile.TemporaryDirectory() as name, _served(case, Path(name)) as (pid, port):
             request = Path(name) / "request"
             request.write_bytes(case.request)
@@ -168,4 +177,4 @@ def main(seconds: int, rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(*(int(one) for one in sys.argv[1:3] or ("4",)), *(() if len(sys.argv) > 2 else (5,)))
+    main()

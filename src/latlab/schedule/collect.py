@@ -69,6 +69,7 @@ _LOOK_S = 0.03
 _KEEP_S = 0.5
 _YOUNG = 64  # looks
 _ENDS_S = 0.5
+_ENDS_PAUSE = 100  # times as long as looking took: /proc/net/tcp takes 20 ms, however few sockets there are
 _QUOTAS_S = 0.1
 _MOST_QUOTAS = 50  # processes whose groups are looked at each time
 _LATEST = 2_000_000  # samples that are kept once twice as many came; of a server all: each may be a request
@@ -175,6 +176,7 @@ class Collector:
         self.drops = DropWatch()
         self.sampled_share = 1.0
         self._below = 1 << 32
+        self._rate_before = 0.0
         self._new_sockets = False
         self._peers: frozenset[int] = frozenset()
         self._pids: set[int] = set()
@@ -232,7 +234,7 @@ class Collector:
         """While the program runs: its new processes, and what the descriptors are that it waits for."""
         if not isinstance(self._tracer, BpfTracer):
             return
-        ends_at = quotas_at = kept_at = 0.0
+        ends_at = quotas_at = kept_at = 0.0  # ends_at: from when on is looked again
         counted_at = time.monotonic()
         while True:
             last = self._ended.wait(_LOOK_S)
@@ -253,10 +255,12 @@ class Collector:
                     self._thin(self._tracer, seconds)
                     counted_at = time.monotonic()
                 # The kernel looks through all sockets of the machine for them.
-                if last or (self._new_sockets and time.monotonic() - ends_at > _ENDS_S):
+                if last or (self._new_sockets and time.monotonic() > ends_at):
                     self._new_sockets = False
+                    began = time.monotonic()
                     self.ends.update(socket_ends())
-                    ends_at = time.monotonic()
+                    ended = time.monotonic()
+                    ends_at = ended + max(_ENDS_S, _ENDS_PAUSE * (ended - began))
             if last:
                 return
 
@@ -298,7 +302,10 @@ class Collector:
         return frozenset(pid for pid in pids if pid in self.narrow or narrow(pid))
 
     def _thin(self, tracer: BpfTracer, seconds: float) -> None:
-        """Let whole connections go while there are too many calls: what remains is complete, and unbiased."""
+        """Let whole connections go while there are too many calls: what remains is complete, and unbiased.
+
+        Not for one burst, such as what is made up for after a pause: who is let go doesn't come back.
+        """
         counts = tracer.counts()
         calls = []
         sockets = np.zeros(0, np.uint64)
@@ -307,10 +314,12 @@ class Collector:
             still = tracer.hashes(keys) < self._below
             calls.append(int(count[still].sum()))
             sockets = np.union1d(sockets, keys[still])
-        rate = max(calls) / seconds
+        now = max(calls) / seconds
+        rate, self._rate_before = min(now, self._rate_before), now
         wanted = max(1, int(len(sockets) * _MOST_CALLS_HZ / rate)) if rate > _MOST_CALLS_HZ else len(sockets)
         if wanted < len(sockets):
             self._below = tracer.sample(sockets, wanted)
+            self._rate_before = 0.0  # that was of those that are gone, too
             self.sampled_share *= wanted / len(sockets)
 
     def sampled(self, table: EventTable, key: str) -> Mapping[str, np.ndarray[Any, Any]]:

@@ -77,7 +77,8 @@ def kin_of(events: Events, members: Mapping[int, Member]) -> dict[int, tuple[int
     kin = {one.tid: (-1, -1, one.pid) for one in members.values()}
     forks = events["sched:sched_process_fork"]
     switches = events["sched:sched_switch"]
-    process_of = dict(zip(switches["tid"].tolist(), switches["pid"].tolist(), strict=True))
+    born = np.isin(switches["tid"], forks["child_pid"])  # a server's switches are millions
+    process_of = dict(zip(switches["tid"][born].tolist(), switches["pid"][born].tolist(), strict=True))
     for parent, child, time in zip(
         forks["tid"].tolist(), forks["child_pid"].tolist(), forks["time_ns"].tolist(), strict=True
     ):
