@@ -165,6 +165,42 @@ def test_threads_of_one_function_on_unlike_queues_are_unlike_stages(counters: Pa
 
 
 @pytest.mark.side_by_side
+def test_threads_that_do_the_same_on_queues_of_their_own_have_the_names_that_the_program_gave_them(
+    counters: Path,
+) -> None:
+    queues = _queues(
+        counters,
+        """
+        import queue, sys, threading
+        lanes = [queue.Queue() for _ in range(3)]
+        done = queue.Queue()
+
+        def drain(source):
+            while source.get() is not None:
+                done.put(1)
+            done.put(None)
+
+        def count():
+            while done.get() is not None: pass
+
+        def run(*threads):
+            for one in threads: one.start()
+            for one in threads: one.join()
+
+        for lane in lanes:
+            lane.put(1)
+            lane.put(None)
+        for number, lane in enumerate(lanes):
+            run(threading.Thread(target=drain, args=(lane,), name="lane-%d" % number))
+            run(threading.Thread(target=count, name="count-%d" % number))
+        print("ready", flush=True)
+        sys.stdin.readline()
+        """,
+    )
+    assert [_ends(one)[1] for one in queues.values()] == ["lane-0", "lane-1", "lane-2", "count"]
+
+
+@pytest.mark.side_by_side
 @pytest.mark.parametrize("python", [sys.executable, *OTHERS])
 def test_queues_of_tasks_are_named_by_their_coroutines(counters: Path, python: str) -> None:
     queues = _queues(

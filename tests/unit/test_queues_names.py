@@ -62,3 +62,24 @@ def render(*_: object) -> None:
 def test_a_part_of_a_map_is_called_after_the_function_that_is_mapped(names: ModuleType) -> None:
     assert names.function_name(functools.partial(_process_chunk, render)) == "render"
     assert names.function_name(functools.partial(render)) == "render"
+
+
+def test_a_thread_that_gets_the_number_of_an_ended_one_keeps_its_own_name(names: ModuleType) -> None:
+    stages = names.Stages()
+    renamed: list[tuple[object, str, str]] = []
+    stages.renamed = lambda *told: renamed.append(told)
+    lane = [names.role_of(f"lane-{number}", "drain") for number in range(3)]
+    assert (str(lane[0]), lane[0].whole, names.role_of("Thread-3", "drain").whole) == ("lane", "lane-0", "")
+    assert stages.name(1, lane[0], "a", False) == "lane"
+    stages.forget(1)
+    assert stages.name(1, names.role_of("", "count"), "b", False) == "count"
+    assert stages.name(2, lane[1], "c", False) == "lane-1"
+    assert (renamed, stages.label(1)) == ([(None, "lane", "lane-0")], "count")
+    assert stages.name(3, lane[2], "a", False) == "lane-0"
+
+
+def test_of_several_at_one_queue_none_gives_its_name(names: ModuleType) -> None:
+    stages = names.Stages()
+    lane = [names.role_of(f"lane-{number}", "drain") for number in range(3)]
+    told = [stages.name(number, one, "ac"[number // 2], False) for number, one in enumerate(lane)]
+    assert told == ["lane", "lane", "lane-2"]

@@ -67,6 +67,10 @@ def test_a_process_is_named_by_the_function_that_only_it_calls() -> None:
     start = Frame("BaseProcess._bootstrap", f"{LIBRARY}/multiprocessing/process.py", 314)
     seen = schedule((0, (HASHING, main), 40), (1, (HASHING, serve, start, main), 40))
     assert (own_function(seen, 1, [0]), own_function(seen, 0, [1])) == ("serve", "")
+    # What the parent was in when it forked is no function of the child's.
+    made = Frame("<listcomp>", "/app/app.py", 30)
+    seen = schedule((0, (HASHING, main), 40), (1, (HASHING, serve, start, made, main), 40))
+    assert own_function(seen, 1, [0]) == "serve"
 
 
 def test_functions_of_libraries_name_no_thread() -> None:

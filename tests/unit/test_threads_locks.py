@@ -207,14 +207,20 @@ def test_a_function_of_python_that_waits_for_a_semaphore_waits_for_a_lock() -> N
     assert (limit.kind, limit.name) == (LimitKind.LOCK, "lock 0x7000 in Cabinet.take_key")
 
 
-def test_a_condition_of_python_is_no_lock_though_its_waits_use_one() -> None:
+@pytest.mark.parametrize(
+    "inner",
+    [
+        Frame("Condition.wait", "/usr/lib/python3.11/threading.py", 327),
+        Frame("_queue_SimpleQueue_get_impl", "", 0, "/usr/lib/libpython3.12.so"),
+        Frame("", "", 0, "/usr/lib/python3.11/lib-dynload/_queue.cpython-311-x86_64-linux-gnu.so"),
+    ],
+)
+def test_who_waits_in_python_for_news_or_an_item_waits_for_no_lock_though_its_waits_use_one(
+    inner: Frame,
+) -> None:
+    # Who takes an item from a queue written in C gives its lock to the next one: as users of a lock do.
     made = lending(("player-1", "player-2"), 5)
-    made.frames = [
-        Frame("Condition.wait", "/usr/lib/python3.11/threading.py", 327)
-        if "acquire" in frame.function
-        else frame
-        for frame in made.frames
-    ]
+    made.frames = [inner if "acquire" in frame.function else frame for frame in made.frames]
     assert found_in(made).locks == ()
 
 
@@ -322,14 +328,21 @@ def test_a_lock_of_a_server_is_told_as_that_process(python: bool, told: str) -> 
     assert f"(pid 200). Its threads take turns at {told}" in found.limit.sentence
 
 
-@pytest.mark.parametrize(("process", "named"), [("python3", True), ("app", False)])
+PYTHON = Frame("busy", "gil.py", 3)
+OF_LIBRARY = Frame("", "", 0, "/usr/lib/python3.11/lib-dynload/_json.cpython-311-x86_64-linux-gnu.so")
+
+
+@pytest.mark.parametrize(
+    ("process", "beneath", "named"),
+    [("python3", PYTHON, True), ("app", PYTHON, False), ("python3", OF_LIBRARY, True)],
+)
 def test_the_lock_of_an_interpreter_without_symbols_is_told_by_what_waits_right_beneath_python(
-    process: str, named: bool
+    process: str, beneath: Frame, named: bool
 ) -> None:
     made = contended(sample=False)
     made.names[0] = process
     made.stack(1, "__pthread_cond_wait_common", "pthread_cond_timedwait", "busy", running=False)
-    made.frames[-1] = Frame("busy", "gil.py", 3)
+    made.frames[-1] = beneath
     made.rows = [(*row[:9], 0) if row[1] == State.BLOCKED else row for row in made.rows]
     assert (found_in(made).limit.name == "GIL") == named
 

@@ -64,6 +64,7 @@ _LOCKS = re.compile(
 )
 _CLOCK = re.compile(r"clock_gettime|gettimeofday|(steady|system)_clock::now|Instant::now")
 _MOVES = re.compile(r"^_*(GI_|libc_)?_*p?(read|write)(64|v|v2)?$")
+_COMPREHENSION = re.compile(r"(.*\.)?<(listcomp|setcomp|dictcomp|genexpr)>$")
 # Threads of Python's library without a name of their own for the kernel, by where they start.
 _LIBRARY_THREADS = {("Queue._feed", "multiprocessing/queues.py"): "QueueFeederThread"}
 _HANDLE = re.compile(r"(^|\.)_run$")
@@ -248,8 +249,8 @@ def own_function(schedule: Schedule, thread: int, others: Iterable[int]) -> str:
     def stacks_of(one: int) -> list[tuple[int, list[str]]]:
         stacks, counts = np.unique(samples["stack"][samples["thread"] == one], return_counts=True)
         return [
-            (number, [_own_name(schedule.frames[frame]) for frame in schedule.stacks[stack]])
-            for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True)
+            (number, [_own_name(one) for one in _since_its_start([schedule.frames[at] for at in stack])])
+            for stack, number in zip((schedule.stacks[one] for one in stacks), counts.tolist(), strict=True)
         ]
 
     theirs = {name for one in others for _, names in stacks_of(one) for name in names}
@@ -262,9 +263,17 @@ def own_function(schedule: Schedule, thread: int, others: Iterable[int]) -> str:
     return name if number > 0.5 * total else ""
 
 
+def _since_its_start(frames: Sequence[Frame]) -> Sequence[Frame]:
+    """Of a process that Python's `multiprocessing` forked, without those in which its parent was."""
+    for at, frame in enumerate(frames):
+        if frame.function.endswith("_bootstrap") and frame.file.endswith("multiprocessing/process.py"):
+            return frames[:at]
+    return frames
+
+
 def _own_name(frame: Frame) -> str:
     """A function's name; "" of one that says nothing of the program."""
-    return plain(frame.function) if is_own(frame) else ""
+    return plain(frame.function) if is_own(frame) and not _COMPREHENSION.match(frame.function) else ""
 
 
 def own_place(schedule: Schedule, threads: Iterable[int]) -> str:

@@ -32,6 +32,11 @@ _CALLERS = 4  # frames from a mutex's innermost function to the one that takes i
 _MONITOR = re.compile(r"\bObjectMonitor::(?:EnterI|ReenterI|enter)\b")
 _MACHINE = "libjvm"
 _OF_PYTHON = "Condition.wait"
+# Who takes from a queue written in C waits for its lock until there is something, and holds it while it waits.
+_AN_ITEM = re.compile(r"SimpleQueue[._]get")
+_QUEUES = re.compile(r"/_queue\.[^/]*so$")
+# Extensions of CPython's own library have no condition variables: what waits for one is the interpreter.
+_OF_LIBRARY = re.compile(r"/lib-dynload/[^/]+$")
 _IN = " in "
 _SEMAPHORES = "semaphore"
 _CALLS = ("__", "futex", "syscall", "pthread", "lll_", "PyThread_", "lock_PyThread")
@@ -244,7 +249,8 @@ def _count_stack(schedule: Schedule, sample: int, word: Word) -> None:
     kind = "lock" if word.file or word.monitor else _SEMAPHORES if word.set else ""
     for at, name in enumerate(() if kind else names[:8]):
         if _SEMAPHORE.search(name):
-            if names[at + 1 : at + 2] == [_OF_PYTHON]:  # a lock of its own for each wait: its word is reused
+            # Of Python's conditions there is a lock of its own for each wait: its word is reused.
+            if names[at + 1 : at + 2] == [_OF_PYTHON] or _for_an_item(frames[at + 1 : at + 1 + _CALLERS]):
                 kind = "condition"
                 break
             kind = _SEMAPHORES
@@ -283,7 +289,14 @@ def _count_stack(schedule: Schedule, sample: int, word: Word) -> None:
 
 def _of_interpreter(frame: Frame) -> bool:
     """Whether a frame is of Python code, or of its interpreter, and nothing more is known of it."""
-    return frame.file.endswith(".py") or (not frame.function and _PYTHON.search(frame.module) is not None)
+    if frame.file.endswith(".py"):
+        return True
+    return not frame.function and bool(_PYTHON.search(frame.module) or _OF_LIBRARY.search(frame.module))
+
+
+def _for_an_item(callers: Sequence[Frame]) -> bool:
+    """Whether who waits for a semaphore does so in the queue that has it, for what somebody puts there."""
+    return any(_AN_ITEM.search(one.function) or _QUEUES.search(one.module) for one in callers)
 
 
 def _passed_round(word: Word) -> bool:

@@ -12,6 +12,7 @@ import mmap
 import os
 import sys
 import time
+from threading import RLock
 
 TYPE_CHECKING = False  # of typing: importing that takes longer than all of ours
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _folder = ""
 _file: _File | None = None
 _failed = False
 _pid = 0
+_writes = RLock()  # of descriptors: a stage is named by whoever meets it
 after_fork: Any = []
 
 
@@ -51,8 +53,8 @@ def _end() -> None:
 
 
 def _after_fork() -> None:
-    global _file, _failed, _pid
-    _pid = os.getpid()
+    global _file, _failed, _pid, _writes
+    _pid, _writes = os.getpid(), RLock()
     if _file is not None:
         _file.leave()
     _file, _failed = None, False
@@ -235,6 +237,13 @@ class Slot:
             file.halves[at] = thread
         self._done()
 
+    def rename(self, producer: Any, name: Any) -> None:
+        """The stage at one side has another name from now on."""
+        if _file is not None and self._file is _file:
+            self._begin()
+            self._text(("source" if producer else "drain") + "_name", name)
+            self._done()
+
     def retire(self) -> None:
         if _file is not None and self._file is _file:
             self._begin()
@@ -245,12 +254,14 @@ class Slot:
         self._file.text(self._base + _layout["queue." + field], _layout["text_bytes"], text)
 
     def _begin(self) -> None:
+        _writes.acquire()  # whoever names a stage may not hold the lock of the queue
         self._file.version(1)
         self._file.halves[(self._base + _layout["queue.version"]) // 4] += 1
 
     def _done(self) -> None:
         self._file.halves[(self._base + _layout["queue.version"]) // 4] += 1
         self._file.version(1)
+        _writes.release()
 
 
 IDLE, BUSY, BLOCKED = range(3)
@@ -332,15 +343,29 @@ class StageTimes:
             self._words[self._sums[BUSY]] += busy
             self._words[self.count_at] += 1
 
+    def rename(self, name: Any) -> None:
+        """Its stage has another name from now on."""
+        if self._is_stale():
+            return
+        self._changing(1)
+        self._file.text(self._base + _layout["stage.name"], _layout["text_bytes"], name)
+        self._changing(-1)
+
     def retire(self) -> None:
         """Its thread or task has ended."""
         if self._is_stale():
             return
         self.enter(IDLE)
-        file = self._file
-        file.version(1)
-        file.half("stage.version", 3, self._base)
-        file.half("stage.state", _layout["state.retired"], self._base)
-        file.half("stage.version", 4, self._base)
-        file.version(1)
+        self._changing(1)
+        self._file.half("stage.state", _layout["state.retired"], self._base)
+        self._changing(-1)
         self._file = None
+
+    def _changing(self, begins: Any) -> None:
+        """The descriptor's version is odd from 1 to -1."""
+        if begins > 0:
+            _writes.acquire()
+        self._file.version(1)
+        self._file.halves[(self._base + _layout["stage.version"]) // 4] += 1
+        if begins < 0:
+            _writes.release()

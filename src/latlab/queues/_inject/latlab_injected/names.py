@@ -1,7 +1,8 @@
 """What queues and stages are called: by the code that makes and uses them.
 
 A queue is named after what it is assigned to, and where: "orders (feed.py:12)". A stage is a thread (task,
-process) or several that do the same: the same function, on the same queues.
+process) or several that do the same: the same function, on the same queues. Where those that do the same have
+queues of their own, each has the name that the program gave it, with its number.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import os
 import re
 import sys
 from itertools import islice
+from threading import RLock
 
 TYPE_CHECKING = False  # of typing: importing that takes longer than all of ours
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Stages", "queue_name"]
+__all__ = ["Role", "Stages", "queue_name"]
 
 _OURS = ("queue", "asyncio", "multiprocessing", "concurrent", "threading", __name__.partition(".")[0])
 _ASSIGNED = re.compile(r"^\s*(?:self\.|cls\.)?([A-Za-z_][\w.]*)\s*(?::[^=]+)?=(?!=)")
@@ -107,13 +109,26 @@ def queue_name(otherwise: Any, prefix: Any = "") -> Any:
     return "%s%s (%s:%d)" % (name, number, os.path.basename(file), line)
 
 
+class Role(str):
+    """What several do alike; `whole` is the name of one of them with its number, "" where nobody gave it one."""
+
+    whole = ""
+
+
 class Stages:
-    """Who is a stage with whom: users of the same role that meet at the same side of the same queue."""
+    """Who is a stage with whom: users of the same role that meet at the same side of the same queue.
+
+    `renamed` is called with (user or None, old label, new label).
+    """
+
+    renamed: Any = None
 
     def __init__(self) -> None:
         self._label: dict[Any, str] = {}
         self._at: dict[Any, str] = {}
         self._count: dict[str, int] = {}
+        self._first: dict[str, Any] = {}  # role -> the user that is a stage of its name, and its whole name
+        self._lock = RLock()
 
     def clear(self) -> None:
         """In a child: its threads are others."""
@@ -129,27 +144,58 @@ class Stages:
 
     def name(self, user: Any, role: Any, queue: Any, producer: Any) -> Any:
         """Of the stage of a user (anything hashable) who is at one side of a queue for the first time."""
-        label = self._label.get(user)
-        place = (role, queue, producer)
-        if label is None:
-            label = self._at.get(place)
+        with self._lock:
+            label = self._label.get(user)
+            place = (role, queue, producer)
             if label is None:
-                number = self._count[role] = self._count.get(role, 0) + 1
-                label = role if number == 1 else "%s-%d" % (role, number)
-            self._label[user] = label
-        self._at.setdefault(place, label)
+                label = self._at.get(place)
+                if label is None:
+                    label = self._another(user, role)
+                elif label == role:
+                    self._first.pop(role, None)  # several are one stage: it keeps the name of the role
+                self._label[user] = label
+            self._at.setdefault(place, label)
         return label
+
+    def _another(self, user: Any, role: Any) -> Any:
+        """The label of one more stage of a role."""
+        whole = getattr(role, "whole", "")
+        number = self._count[role] = self._count.get(role, 0) + 1
+        if number == 1:
+            if whole:
+                self._first[role] = user, whole
+            return role
+        if role in self._first:
+            first, name = self._first.pop(role)
+            self._rename(first, role, name)
+        used = set(self._label.values()).union(self._at.values())
+        return whole if whole and whole not in used else "%s-%d" % (role, number)
+
+    def _rename(self, user: Any, old: Any, new: Any) -> None:
+        if new in self._label.values():
+            return
+        still = self._label.get(user) == old  # else it has ended, and another one has its number
+        if still:
+            self._label[user] = new
+        for place, label in list(self._at.items()):
+            if label == old:
+                self._at[place] = new
+        if self.renamed is not None:
+            self.renamed(user if still else None, old, new)
 
 
 def role_of(name: Any, function: Any) -> Any:
-    """Of a thread, task or process: its own name where somebody gave it one, else its function's."""
+    """Of a thread, task or process: its own name where somebody gave it one, else its function's; a Role."""
     if name in ("MainThread", "MainProcess"):
         return function or "main"
     own = name if name and not _DEFAULT.match(name) and not _POOL.match(name) else ""
     if not own and not function:
         inner = re.search(r"\((.*)\)$", name or "")  # "Thread-3 (worker)", since 3.10
         function = inner.group(1) if inner else ""
-    return _NUMBER.sub("", own) or own or function or name or "thread"
+    role = Role(_NUMBER.sub("", own) or own or function or name or "thread")
+    if own and own != role:
+        role.whole = own
+    return role
 
 
 def function_name(function: Any) -> Any:

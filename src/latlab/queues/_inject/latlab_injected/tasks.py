@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from functools import partial
 
 from . import loop_holds, names, threads, waits
 from .counter_file import BUSY
@@ -54,6 +55,9 @@ def _role() -> Any:
     coroutine = task.get_coro()
     name = getattr(coroutine, "__qualname__", type(coroutine).__name__).rpartition("<locals>.")[2]
     return names.role_of(task.get_name(), name)
+
+
+_stages.renamed = partial(threads.renamed, _stages)
 
 
 def patch_queues(module: Any) -> None:

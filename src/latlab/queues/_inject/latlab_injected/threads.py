@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
+from functools import partial
 from threading import get_ident
 
 from . import counter_file, names, objects, waits
@@ -14,7 +15,7 @@ TYPE_CHECKING = False  # of typing: importing that takes longer than all of ours
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["BY_THREAD", "count_classes", "role", "watch"]
+__all__ = ["BY_THREAD", "count_classes", "renamed", "role", "watch"]
 
 _stages = names.Stages()
 _roles: dict[int, str] = {}
@@ -241,10 +242,28 @@ class Counts:
             if self._objects is not None:
                 self._objects.forget(user)
 
+    def rename(self, stages: Any, old: Any, new: Any) -> None:
+        """A stage has another name from now on."""
+        if self._stages is not stages or self._slot is None:
+            return
+        for producer, labels in zip((True, False), self._of_side):
+            if old in labels:
+                labels[labels.index(old)] = new
+                self._slot.rename(producer, " + ".join(labels))
+
     def retire(self) -> None:
         """The queue is no more."""
         if self._slot is not None:
             self._slot.retire()
+
+
+def renamed(stages: Any, user: Any, old: Any, new: Any) -> None:
+    """A user of queues has another name as a stage from now on."""
+    for counts in list(_all):
+        counts.rename(stages, old, new)
+    times = _times.get(user)
+    if times is not None:
+        times.rename(new)
 
 
 def _remembered_role() -> Any:
@@ -282,6 +301,7 @@ def _until_end(thread: Any) -> None:
 
 
 _own = threading.local()
+_stages.renamed = partial(renamed, _stages)
 BY_THREAD = (get_ident, _remembered_role, _stages, _until_end)
 
 
