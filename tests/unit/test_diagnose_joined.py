@@ -19,6 +19,8 @@ from latlab.model.evidence.said import said
 from latlab.model.queues.analysis import Analysis, Doubt, DoubtKind, StageResult, Verdict
 from latlab.model.queues.observation import Observation, Queue, QueueKind
 from latlab.model.threads import Code, Edge, Limit, LimitKind, LockUse, Role, ThreadFindings
+from latlab.queues.judge.sentences import stopped_sentence
+from latlab.queues.judge.stopped import Stopped
 
 SLEEP = Limit(LimitKind.TIMER, "loader", 0.99, 0.8, "Bottleneck: the sleeps of loader.", ("it slept 80 %",))
 
@@ -302,6 +304,28 @@ def test_a_stage_whose_thread_mostly_waits_for_others_is_not_named_for_its_queue
         answer(Verdict.STAGE, stage="manager"), replace(threads, limit=replace(limit, confidence=0.5))
     )
     assert unsure.limiting_stage == (None if kind == "poll" else "manager")
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_what_the_programs_do_that_a_stage_starts_is_its_work(named: bool) -> None:
+    limit = Limit(LimitKind.PROCESS, "gzip", 0.99 if named else 0.5, 0.8, "Bottleneck: gzip.", ())
+    edges = (Edge("gzip", "manager", "child", 90.0, 0.6), Edge("feed", "manager", "futex", 90.0, 0.1))
+    threads = replace(findings(limit), roles=(MANAGER,), edges=edges)
+    told = joined(answer(Verdict.STAGE, stage="manager"), threads)
+    assert told.limiting_stage == ("gzip" if named else "manager")
+    assert named or told.sentence.endswith("It waits for what it starts, gzip, 60.0 % of the time.")
+    edges = (replace(edges[0], waiting=0.05), replace(edges[1], waiting=0.65))
+    assert joined(answer(Verdict.STAGE, stage="manager"), replace(threads, edges=edges)).limiting_stage == (
+        "gzip" if named else None
+    )
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_stage_whose_thread_has_ended_waits_for_no_cpu(ended: bool) -> None:
+    told = stopped_sentence("manager", Stopped(0, 2_000_000_000, 10, ended), (0, 5_000_000_000))
+    stopped = replace(answer(Verdict.STOPPED, stage="manager"), evidence=(told,))
+    threads = replace(findings(), roles=(replace(MANAGER, runnable=0.4),))
+    assert joined(stopped, threads).limiting_stage == ("manager" if ended else None)
 
 
 def test_each_of_several_lines_is_withheld_where_its_stage_waits_for_others() -> None:

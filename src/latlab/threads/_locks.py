@@ -32,7 +32,7 @@ _CALLERS = 4  # frames from a mutex's innermost function to the one that takes i
 _MONITOR = re.compile(r"\bObjectMonitor::(?:EnterI|ReenterI|enter)\b")
 _MACHINE = "libjvm"
 _OF_PYTHON = "Condition.wait"
-# Who takes from a queue written in C waits for its lock until there is something, and holds it while it waits.
+# Who takes from a queue written in C waits for its lock until there is something, and holds it meanwhile.
 _AN_ITEM = re.compile(r"SimpleQueue[._]get")
 _QUEUES = re.compile(r"/_queue\.[^/]*so$")
 # Extensions of CPython's own library have no condition variables: what waits for one is the interpreter.

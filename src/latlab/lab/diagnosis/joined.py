@@ -102,7 +102,9 @@ def joined(
     if answer.verdict in _SHORT and threads.progress and not short:
         lacked = RunDoubt.SOMETIMES_SHORT if waits >= _RUNNABLE else RunDoubt.NOT_SHORT
         answer = withheld(answer, said(lacked, waits=waits))
-    if answer.verdict == Verdict.STOPPED and role is not None and role.runnable >= _KEPT:
+    # A thread that has ended waits for no CPU, however much it lacked one while it lived.
+    kept = role is not None and role.runnable >= _KEPT and not _has_ended(answer)
+    if answer.verdict == Verdict.STOPPED and role is not None and kept:
         why = said(RunDoubt.STOPPED_OR_WAITED, stage=role.name, runnable=role.runnable)
         return withheld(answer, why)
     several = sum(line.limiting_stage is not None for line in answer.lines) > 1
@@ -144,6 +146,12 @@ def joined(
     if (by_lock := by_interpreter_lock(answer, threads)) is not None:
         return by_lock
     return replace(_by_threads(answer, threads, *_beside(answer)), distrust=tuple(ended))
+
+
+def _has_ended(answer: Answer) -> bool:
+    """Whether the thread of the stage that takes nothing any more is known to be no more."""
+    told = [values_of(one) for one in answer.evidence if kind_of(one) is QueueEvidence.STOPPED]
+    return any(one.get("ended", False) for one in told)
 
 
 def _beside(answer: Answer) -> tuple[str, ...]:
@@ -274,6 +282,13 @@ def _by_others(answer: Answer, threads: ThreadFindings, role: Role, waits: float
     """A stage that has work by its queues, and whose threads wait for others: it does not limit."""
     if _names(threads) and threads.limit.name != role.name:
         return _by_threads(answer, threads, said(RunEvidence.QUEUES_NAME, stage=role.name, waits=waits))
+    started = [edge for edge in threads.edges if edge.to == role.name and edge.kind == "child"]
+    its_own = sum(edge.waiting for edge in started)
+    if waits - its_own < _WAITING <= waits:
+        # What the programs do that it starts for each event is its work.
+        programs = ", ".join(edge.source for edge in sorted(started, key=lambda one: -one.waiting)[:3])
+        told = {"sentence": answer.sentence, "programs": programs, "waits": its_own}
+        return replace(answer, sentence=said(RunFinding.STARTS, **told))
     why = said(RunDoubt.WAITS_FOR_OTHERS, stage=role.name, waits=waits)
     return replace(withheld(answer, why), lines=())
 

@@ -140,6 +140,7 @@ class RunFinding(Kind):
     BUT = "{sentence} But {stall}."
     OVERFLOWS = "{sentence} {queue} holds {capacity:count} events, and was full {times}{lost}."
     SLEEPS = "{sentence} It sleeps {asleep:share} of the time."
+    STARTS = "{sentence} It waits for what it starts, {programs}, {waits:share} of the time."
     ITS_LOCK = (
         "{sentence} Its {threads:plural thread} wait for one another's {lock} {waits:share} of the time."
     )

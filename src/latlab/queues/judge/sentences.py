@@ -201,6 +201,7 @@ def stopped_sentence(label: str, stopped: Stopped, window: tuple[int, int]) -> s
         for_s=(window[1] - stopped.since_ns) / 1e9,
         waiting=stopped.waiting,
         state=f": {state}" if state else "",
+        ended=bool(stopped.ended),
     )
 
 

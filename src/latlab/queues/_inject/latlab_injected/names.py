@@ -110,7 +110,7 @@ def queue_name(otherwise: Any, prefix: Any = "") -> Any:
 
 
 class Role(str):
-    """What several do alike; `whole` is the name of one of them with its number, "" where nobody gave it one."""
+    """What several do alike; `whole` is the name of one of them, with its number; "" where it has none."""
 
     whole = ""
 
