@@ -106,15 +106,24 @@ def test_who_waits_for_the_interpreters_lock_is_late_by_what_the_thread_does_tha
 
 
 def test_a_client_that_has_the_cpu_while_it_receives_a_large_answer_is_part_of_sending_it() -> None:
-    one: Spent = {
-        ("send", ""): 300.0, ("running", "a"): 310.0, ("interrupt", ""): 70.0,
-        ("runnable", said(Occupant.HAD, name="client")): 320.0,
-    }  # fmt: skip
-    found = tail_answer([one] * 10, USUAL, common=[size(9, 20e6)], clients={"client"})
+    sends: Spent = {("send", ""): 300.0, ("running", "a"): 310.0, ("interrupt", ""): 70.0}
+    one: Spent = {**sends, ("runnable", said(Occupant.CLIENT, name="client")): 320.0}
+    found = tail_answer([one] * 10, USUAL, common=[size(9, 20e6)])
     assert (found.withheld, found.kind) == ("", "send")
     assert found.share > 0.9
-    other = tail_answer([one] * 10, USUAL, common=[size(9, 20e6)], clients={"neighbour"})
+    by_other: Spent = {**sends, ("runnable", said(Occupant.HAD, name="neighbour")): 320.0}
+    other = tail_answer([by_other] * 10, USUAL, common=[size(9, 20e6)])
     assert other.where != found.where
+
+
+def test_that_those_had_the_cpu_who_ask_is_no_cause_in_the_server() -> None:
+    client, neighbour = (said(which, name="python") for which in (Occupant.CLIENT, Occupant.HAD))
+    mostly: Spent = {("runnable", client): 700.0, ("runnable", neighbour): 300.0}
+    found = tail_answer([mostly] * 10, USUAL)
+    assert (kind_of(found.withheld), found.kind) == (NoTail.CLIENTS, "runnable")
+    # Of another program that is called as the client is, it is told.
+    other: Spent = {("runnable", client): 300.0, ("runnable", neighbour): 700.0}
+    assert tail_answer([other] * 10, USUAL).withheld == ""
 
 
 def test_who_is_late_by_what_observes_decides_nothing() -> None:

@@ -84,16 +84,16 @@ def test_a_thread_of_the_program_that_had_the_cpu_is_told_with_its_function_and_
     table = np.array([request(100, 100, 200)], REQUEST)
     assert Account(seen, table, ("GET",)).of(0) == {("runnable", "worker in spin had the CPU"): 100}
     asks = Account(seen, table, ("GET",), clients=frozenset({WORKER}))
-    assert asks.of(0) == {("runnable", "worker had the CPU"): 100}
+    assert asks.of(0) == {("runnable", "worker, which asks it, had the CPU"): 100}
 
 
 def test_another_program_of_the_same_name_that_had_the_cpu_is_told_from_this_one() -> None:
     waiting = [interval(0, State.RUNNABLE, 100, 200, cpu=1)]
     seen = replace(schedule(waiting, [(1, 90, 210, 77)]), foreign_names={77: "server"})
     table = np.array([request(100, 100, 200)], REQUEST)
-    account = Account(seen, table, ("GET",), clients=frozenset({77}))
-    assert account.of(0) == {("runnable", "another server had the CPU"): 100}
-    assert account.clients() == {"another server"}
+    assert Account(seen, table, ("GET",)).of(0) == {("runnable", "another server had the CPU"): 100}
+    asks = Account(seen, table, ("GET",), clients=frozenset({77}))
+    assert asks.of(0) == {("runnable", "another server, which asks it, had the CPU"): 100}
 
 
 def test_nobody_is_named_where_the_cpu_that_was_waited_for_is_not_known() -> None:

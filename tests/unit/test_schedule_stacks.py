@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from latlab.system.kernel import stacks as kernel_stacks
 from latlab.system.kernel.binaries.unwind_table import UnwindTable
 from latlab.system.kernel.jit_map import jit_name, parse_jit_map, read_jit_map
 from latlab.system.kernel.python_graft import graft
-from latlab.system.kernel.python_stacks import PythonSamples, parse_chrome_trace
+from latlab.system.kernel.python_stacks import PythonSamples, Seen, parse_chrome_trace
 from latlab.system.kernel.stacks import Stacks
 
 MS = 1_000_000
@@ -213,6 +214,39 @@ def test_a_thread_that_waits_gets_a_line_at_which_it_was_not_seen_running() -> N
     everything = (np.array([MS, 2 * MS]), [0, 1])
     python = PythonSamples({71: running}, {71: everything}, [(PARSE, WORKER), (WORKER,)])
     assert _grafted(0, python) == [WAITS, WORKER]
+
+
+SYNCS = Frame("fsync", "", 0, "/lib/libc.so.6", 0x40)
+
+
+def _waiting_in_fsync(everything: Seen, stacks: Sequence[tuple[Frame, ...]]) -> list[str]:
+    """What is told of a thread that waits in os.fsync, by what py-spy saw of it."""
+    called = Frame("os_fsync_impl", "", 0, "/usr/bin/python3", 3)
+    evaluates = Frame("_PyEval_EvalFrameDefault", "", 0, "/usr/bin/python3", 1)
+    frames = [SYNCS, called, evaluates]
+    native: list[tuple[int, ...]] = [(0, 1, 2)]
+    stack = graft(
+        np.array([MS]), np.array([71]), np.array([0]), np.array([0], np.int32), native, frames,
+        PythonSamples({}, {71: everything}, stacks),
+    )  # fmt: skip
+    return [frames[i].function for i in native[int(stack[0])]]
+
+
+def test_a_line_that_names_what_the_interpreter_called_is_taken_though_another_one_was_seen_nearer(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "ledger.py").write_text("def store(f):\n    os.fsync(f)\n\ndef handle(s):\n    s.recv(9)\n")
+    store = Frame("store", str(tmp_path / "ledger.py"), 2)
+    handle = Frame("handle", str(tmp_path / "ledger.py"), 5)
+    near, far = np.array([MS, 9_000 * MS]), [1, 0]
+    assert _waiting_in_fsync((near, far), [(store,), (handle,)]) == ["fsync", "store"]
+    # Without such a line the nearest one.
+    assert _waiting_in_fsync((near[:1], [0]), [(handle,), (store,)]) == ["fsync", "handle"]
+
+
+def test_who_syncs_a_file_is_in_no_line_that_reads_a_socket() -> None:
+    reads = (Frame("SocketIO.readinto", "/usr/lib/python3.11/socket.py", 706), WORKER)
+    assert _waiting_in_fsync((np.array([MS]), [0]), [reads])[-1] == "_PyEval_EvalFrameDefault"
 
 
 def test_without_python_s_frames_the_native_ones_stay() -> None:

@@ -29,11 +29,16 @@ class Occupants:
 
     Args:
         doing: who a thread of the schedule is in a stretch in which it ran, with its function where known.
+        clients: threads that ask.
     """
 
-    def __init__(self, schedule: Schedule, doing: Callable[[int, int, int], str]) -> None:
+    def __init__(
+        self, schedule: Schedule, doing: Callable[[int, int, int], str], clients: frozenset[int] = frozenset()
+    ) -> None:
         self._schedule = schedule
         self._doing = doing
+        self._clients = clients
+        self._ask = {one.pid for one in schedule.threads if one.peer and one.tid in clients}
         self._own = {one.name for one in schedule.threads if not one.peer}
         self._turns = {cpu: Stretches(turns) for cpu, turns in _turns(schedule).items()}
         self._stopped = _stopped_by_quota(schedule)
@@ -57,7 +62,8 @@ class Occupants:
             since, until = max(int(turn["begin"]), at), min(int(turn["end"]), end)
             had += [(UNOCCUPIED, since - at)] if since > at else []
             name = self._who(turn, since, until)
-            had.append((OBSERVED if name == _OBSERVER else _had_by(name) if name else "", until - since))
+            who = OBSERVED if name == _OBSERVER else _had_by(name, self._asks(turn)) if name else ""
+            had.append((who, until - since))
             at = max(at, until)
         return had + ([(UNOCCUPIED, end - at)] if end > at else [])
 
@@ -87,6 +93,13 @@ class Occupants:
             return _OBSERVER
         return self.stranger(int(turn["tid"]))
 
+    def _asks(self, turn: Any) -> bool:
+        """Whether it is a thread of a client's."""
+        if turn["thread"] < 0:
+            return int(turn["tid"]) in self._clients
+        one = self._schedule.threads[int(turn["thread"])]
+        return one.tid in self._clients or (one.peer and one.pid in self._ask)
+
     def stranger(self, tid: int) -> str:
         """How a thread of another program is called, told from one of this program with the same name."""
         name = self._schedule.foreign_names.get(tid, "")
@@ -94,9 +107,9 @@ class Occupants:
 
 
 @cache
-def _had_by(name: str) -> str:
+def _had_by(name: str, asks: bool) -> str:
     """Said of each interval, and of few threads."""
-    return said(Occupant.HAD, name=name)
+    return said(Occupant.CLIENT if asks else Occupant.HAD, name=name)
 
 
 def _long(row: Any) -> bool:

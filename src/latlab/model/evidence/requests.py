@@ -15,6 +15,7 @@ class Occupant(Kind):
     """Who had the CPU that a runnable thread waited for."""
 
     HAD = "{name} had the CPU"
+    CLIENT = "{name}, which asks it, had the CPU"
     OBSERVER = "latlab had the CPU"
     NOBODY = "no thread had the CPU"
     QUOTA = "CPU quota of {quota}"
@@ -39,6 +40,10 @@ class NoTail(Kind):
     NOT_SEEN = "most of what makes them longer was not seen"
     NO_SINGLE = "no single part makes most of them longer"
     USUAL = "median requests show the same"
+    CLIENTS = (
+        "they waited for CPUs that those had who ask it: ask from another machine, or give the server CPUs "
+        "of its own, such as with taskset"
+    )
     NO_CPU = (
         "they waited for CPUs, and no single thread had these most of the time; latlab's own work may be a "
         "part of it, so observe on a machine with a CPU to spare"

@@ -5,7 +5,7 @@ Over 400 lines: each rule by which one part is named before the others is a few 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import comb
 
@@ -34,7 +34,7 @@ _DIRECT = 0.2  # of the difference, by which a cause is what they themselves do,
 _BEHIND = ("runnable", "receive-queue", "thread")  # are what others do
 _TOGETHER = 3
 _NEARLY_ALL = 0.8
-_NAMED, _NO_THREAD = (Occupant.HAD, Occupant.NOBODY), "no thread"
+_NAMED, _NO_THREAD = (Occupant.HAD, Occupant.CLIENT, Occupant.NOBODY), "no thread"
 _SIZE = "answer's size"
 _SLOWEST_NS = 5.0  # a byte of a large answer: 200 MB/s
 
@@ -49,7 +49,6 @@ def tail_answer(
     followed: Sequence[Spent] = (),
     tail_through: Sequence[Spent] = (),
     median_through: Sequence[Spent] = (),
-    clients: Collection[str] = (),
     beyond: Sequence[Spent] = (),
     further: Sequence[Spent] = (),
 ) -> TailAnswer:
@@ -59,8 +58,7 @@ def tail_answer(
         tail, median: the parts of each request. tail_causes, median_causes: likewise, by `Account.causes`.
         common: what the slow ones have in common. held, followed: of the slow ones, by
             `Account.held` and `Account.followed`. tail_through, median_through: by `Account.through`.
-        clients: names of threads that ask. beyond: of the slow ones, by `Account.beyond`.
-        further: likewise, by `Account.further`.
+        beyond, further: of the slow ones, by `Account.beyond` and `Account.further`.
     """
     kept = others_of(tail)
     tail, tail_causes, held, followed, tail_through, beyond, further = (
@@ -75,7 +73,7 @@ def tail_answer(
     if not answer.of_slow:
         return answer
     caused = _whole(tail_causes, median_causes) if tail_causes else answer
-    large = _made(answer, common, _making(tail_causes or tail, median_causes or median, clients))
+    large = _made(answer, common, _making(tail_causes or tail, median_causes or median))
     if large is not None:
         return large
     through = _through(answer, tail_through, median_through)
@@ -166,19 +164,20 @@ def _computes(tail: Sequence[Spent], median: Sequence[Spent]) -> bool:
     return runs >= _OFTEN * usually and runs - usually >= mean(tail, True) - mean(median, True)
 
 
-def _making(tail: Sequence[Spent], median: Sequence[Spent], clients: Collection[str]) -> float:
+def _making(tail: Sequence[Spent], median: Sequence[Spent]) -> float:
     """Of the difference, what making answers and handing them over takes.
 
     On one machine that is done in interrupts, too, and by a client that has the CPU while it receives.
     """
-    receives = {said(Occupant.HAD, name=name) for name in clients}
 
     def mean(group: Sequence[Spent], all_of_it: bool) -> float:
         return sum(
             ns
             for one in group
             for (kind, where), ns in one.items()
-            if all_of_it or kind in (*_MAKES, "interrupt") or (kind == "runnable" and where in receives)
+            if all_of_it
+            or kind in (*_MAKES, "interrupt")
+            or (kind == "runnable" and kind_of(where) is Occupant.CLIENT)
         ) / len(group)  # fmt: skip
 
     extra = mean(tail, True) - mean(median, True)
@@ -249,6 +248,10 @@ def _judged(tail: Sequence[Spent], median: Sequence[Spent]) -> TailAnswer:
         withheld = said(NoTail.USUAL)
     elif p_value > _RARE:  # as one slow request alone
         withheld = said(NoTail.TOO_FEW, number=len(tail))
+    elif kind == "runnable" and _clients(tail, median) > _MAIN * more[kind]:
+        withheld = said(
+            NoTail.CLIENTS
+        )  # on one machine; it is what was asked with, and no cause in the server
     elif kind == "runnable" and not where:
         # What observes takes CPU time as well, and is nobody's neighbour in the schedule.
         withheld = said(NoTail.NO_CPU)
@@ -398,6 +401,16 @@ def _who(tail: Sequence[Spent], median: Sequence[Spent], more: float, extra: flo
     if len(names) == 1:
         return first, had[first]
     return said(Occupant.SEVERAL, names=", ".join(names[:-1]), last=names[-1]), more
+
+
+def _clients(tail: Sequence[Spent], median: Sequence[Spent]) -> float:
+    """For how much longer those who ask had the CPU that the slow ones waited for."""
+
+    def mean(group: Sequence[Spent]) -> float:
+        had = (ns for one in group for (_, who), ns in one.items() if kind_of(who) is Occupant.CLIENT)
+        return sum(had) / len(group)
+
+    return mean(tail) - mean(median)
 
 
 def _holder(held: Sequence[Spent]) -> str:

@@ -101,7 +101,7 @@ def summarise(
         )  # fmt: skip
         answer = tail_answer(
             which_apart, median, causes, median_causes, common, held, followed, through, median_through,
-            account.clients(), beyond, further,
+            beyond, further,
         )  # fmt: skip
         ahead = [account.ahead[index] for index in which if index in account.ahead]
         queued = kind_of(answer.where) in (TailPlace.BURST, TailPlace.MANY)

@@ -53,10 +53,9 @@ class Account:
         clients: frozenset[int] = frozenset(),
         pipes: frozenset[str] = frozenset(),
     ) -> None:
-        self._schedule, self._requests, self._clients = schedule, rows, clients
+        self._schedule, self._requests = schedule, rows
         self._before = _done_before(rows)
         self._threads = threads = Threads(schedule)
-        self._names = {one.tid: one.name for one in schedule.threads}
         serving = {
             threads.index.get(int(tid), -1) for key in ("reader", "sender") for tid in np.unique(rows[key])
         }
@@ -136,11 +135,6 @@ class Account:
                 self._follow(found, whom, since, since + ns, deep - 1)
             else:
                 self._cutter.account(found, row, since, ns)
-
-    def clients(self) -> frozenset[str]:
-        """Names of the threads that ask, where these are known."""
-        stranger = self._cutter.occupants.stranger
-        return frozenset(self._names.get(tid) or stranger(tid) for tid in self._clients) - {""}
 
     def causes(self, index: int) -> Spent:
         """The same by what those did meanwhile for whom it waited: the reader, the worker.

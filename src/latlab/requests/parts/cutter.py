@@ -85,7 +85,7 @@ class Cutter:
             thread: Stretches(turns[turns["thread"] == thread])
             for thread in np.unique(turns["thread"]).tolist()
         }
-        self.occupants = Occupants(schedule, self._holders.doing)
+        self.occupants = Occupants(schedule, self._holders.doing, clients)
         self.owners = Owners(rows)
         self._loops = Loops(schedule, rows, asked)
         self._lane, self._at = "", 0
