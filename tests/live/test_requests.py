@@ -215,25 +215,25 @@ while data := os.read(0, 4096):
 """
 
 
-def test_a_server_over_pipes_has_requests_too() -> None:
+def test_a_server_over_pipes_has_requests_too(tmp_path: Path) -> None:
     skip_without_bpf()
+    answer = tmp_path / "answer.json"
     process = subprocess.Popen([sys.executable, "-c", PIPED], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
     assert process.stdout is not None
-    with process:
+    with process, answer.open("w") as out:
         recorder = subprocess.Popen(
             [*REQUESTS, "top", "--pid", str(process.pid), "--period", "2s",
              "--count", "1", "--json"],
-            stdout=subprocess.PIPE, text=True,
+            stdout=out,
         )  # fmt: skip
         with recorder:
             while recorder.poll() is None:
                 os.write(process.stdin.fileno(), b"hello\n")
                 os.read(process.stdout.fileno(), 100)
                 time.sleep(0.002)
-            assert recorder.stdout is not None
-            found = json.loads(recorder.stdout.read())
         process.stdin.close()
+    found = json.loads(answer.read_text())
     assert (found["connections"], found["framing"]) == (1, "lines")
     assert found["requests"] > 50
     assert found["without_arrival"] <= 1
@@ -255,9 +255,10 @@ while True:
 
 
 @pytest.mark.side_by_side
-def test_a_server_with_a_process_for_each_connection_shows_every_request() -> None:
+def test_a_server_with_a_process_for_each_connection_shows_every_request(tmp_path: Path) -> None:
     skip_without_bpf()
     asked = []
+    answer = tmp_path / "answer.json"  # and no pipe: nobody reads while requests are made
     with ExitStack() as stack:
         process = stack.enter_context(
             subprocess.Popen([sys.executable, "-c", FORKING], stdout=subprocess.PIPE, text=True)
@@ -268,7 +269,7 @@ def test_a_server_with_a_process_for_each_connection_shows_every_request() -> No
         recorder = subprocess.Popen(
             [*REQUESTS, "record", "--pid", str(process.pid),
              "--seconds", "2", "--json"],
-            stdout=subprocess.PIPE, text=True,
+            stdout=stack.enter_context(answer.open("w")),
         )  # fmt: skip
         with recorder:
             while recorder.poll() is None:
@@ -277,8 +278,7 @@ def test_a_server_with_a_process_for_each_connection_shows_every_request() -> No
                     connection.sendall(b"hello\n")
                     connection.recv(100)
                 time.sleep(0.01)
-            assert recorder.stdout is not None
-            found = json.loads(recorder.stdout.read())
+    found = json.loads(answer.read_text())
     first, last = found["began_ns"], found["began_ns"] + 1e9 * found["seconds"]
     assert found["requests"] >= 0.9 * sum(first <= at <= last - 50_000_000 for at in asked)
 

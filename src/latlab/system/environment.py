@@ -212,15 +212,29 @@ def kernel_hz(root: Path = Path("/")) -> int | None:
         return None
 
 
+#: By what leaf 0x40000000 of CPUID says, as the hypervisors' own manuals and Linux's arch/x86 have it.
+_HYPERVISORS = {
+    "KVMKVMKVM": "KVM",
+    "Microsoft Hv": "Hyper-V",
+    "TCGTCGTCGTCG": "QEMU without KVM",
+    "VBoxVBoxVBox": "VirtualBox",
+    "VMwareVMware": "VMware",
+    "XenVMMXenVMM": "Xen",
+    "bhyve bhyve": "bhyve",
+}
+
+
 def _hypervisor(root: Path) -> str:
     if "hypervisor" not in _cpuinfo(root / "proc", "flags").split():
         return "none"
     from latlab._core import clock
 
+    signature = clock.hypervisor()
+    name = _HYPERVISORS.get(signature.strip(), signature) or "unknown"
     for place in ("sys/class/dmi/id/sys_vendor", "sys/hypervisor/type"):
         if (root / place).exists():
-            return f"{clock.hypervisor() or 'unknown'} ({_text(root / place)})"
-    return clock.hypervisor() or "unknown"
+            return f"{name} ({_text(root / place)})"
+    return name
 
 
 def _container(root: Path) -> str:
