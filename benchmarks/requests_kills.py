@@ -1,9 +1,9 @@
 """Random SIGKILLs of `latlab requests record`, and of the server that it observes under load.
 
 One server answers one client all the time; latlab observes it again and again, and is killed at any moment of
-an observation. Held to: each request is answered, the server goes on, the client's median latency afterwards
-is as it was before the first observation, and nothing of latlab stays behind: no process, no scratch folder
-after the next start, no BPF program, map or link, no instance of tracefs.
+an observation. Held to: each request is answered, the server goes on, the client's fastest tenth is as fast
+afterwards as it was before the first observation, and nothing of latlab stays behind: no process, no scratch
+folder after the next start, no BPF program, map or link, no instance of tracefs.
 
 Then other servers are killed while latlab observes each: it ends with a code of its own and no traceback, and
 what it recorded can be read.
@@ -134,15 +134,16 @@ def main() -> int:
     subprocess.run([sys.executable, "-m", "latlab", "requests", "record", "--seconds", "1", "--", "true"],
                    capture_output=True, check=False)  # fmt: skip
     scratch = [str(one.path) for one in leftovers() if one.pid in started]
-    before = statistics.median(taken for at, taken, _ in rows if at < first)
-    after = statistics.median(taken for at, taken, _ in rows if at > last)
+    # Of the fastest tenth, which others on the machine disturb least.
+    before = statistics.quantiles((taken for at, taken, _ in rows if at < first), n=10)[0]
+    after = statistics.quantiles((taken for at, taken, _ in rows if at > last), n=10)[0]
     print(*wrong, sep="\n", end="\n" if wrong else "")
     print(f"{given.kills} kills and {given.servers} of servers, seed {given.seed}; {len(rows)} requests")
     print("left:", *left[:3], *scratch[:3])
     return report([
         Bar("server that was ended", not alive, 0),
         Bar("requests answered, of those asked", len(rows) / (seconds * 1000), 0.9, at_least=True),
-        Bar("median latency afterwards, of that before", after / before, 1.2),
+        Bar("latency of the fastest tenth afterwards, of that before", after / before, 1.2),
         Bar("processes left", len(left), 0),
         Bar("scratch folders left", len(scratch), 0),
         Bar("BPF programs, maps, links and instances of tracefs left", kept, 0),

@@ -116,6 +116,27 @@ def test_a_client_that_has_the_cpu_while_it_receives_a_large_answer_is_part_of_s
     assert other.where != found.where
 
 
+def test_a_commit_is_the_disk_s_though_the_function_that_syncs_runs_for_longer() -> None:
+    commits: Spent = {
+        ("disk", "fsync, in book_sale"): 300.0, ("running", "python in book_sale"): 250.0,
+        ("running", "python"): 190.0, ("runnable", said(Occupant.HAD, name="python")): 260.0,
+    }  # fmt: skip
+    found = tail_answer([commits] * 10, USUAL)
+    assert (found.withheld, found.kind) == ("", "disk")
+    assert found.where == "fsync, and what book_sale runs beside it"
+    # Not where another function runs, the disk is the lesser part of it, or the median ones wait for it, too.
+    elsewhere: Spent = {
+        **commits,
+        ("running", "python in book_sale"): 0.0,
+        ("running", "python in count"): 250.0,
+    }
+    brief: Spent = {**commits, ("disk", "fsync, in book_sale"): 90.0, ("running", "python"): 400.0}
+    assert tail_answer([elsewhere] * 10, USUAL).kind != "disk"
+    assert tail_answer([brief] * 10, USUAL).kind != "disk"
+    usual: list[Spent] = [{("disk", "fsync, in book_sale"): 100.0}] * 100
+    assert tail_answer([commits] * 10, usual).where != found.where
+
+
 def test_that_those_had_the_cpu_who_ask_is_no_cause_in_the_server() -> None:
     client, neighbour = (said(which, name="python") for which in (Occupant.CLIENT, Occupant.HAD))
     mostly: Spent = {("runnable", client): 700.0, ("runnable", neighbour): 300.0}

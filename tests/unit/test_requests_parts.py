@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from latlab.model import schedule as layouts
+from latlab.model.evidence.requests import NoTail
+from latlab.model.evidence.said import kind_of
 from latlab.model.schedule import Frame, Losses, Schedule, ScheduledThread, Source, State, Wait
 from latlab.reports.requests.sentence import finding
 from latlab.requests.connections import NEVER, REQUEST, Found
@@ -206,6 +208,14 @@ def test_a_request_without_answer_counts_as_at_least_so_long() -> None:
     assert (told.requests, told.still_open, told.longest_open_ns) == (99, 1, 700)
     assert (told.p50_ns, told.p99_ns, told.max_ns, told.at_least) == (10, 10, 700, ("p999_ns", "max_ns"))
     assert (told.slowest[0].ns, told.slowest[0].still_open) == (700, True)
+
+
+def test_of_goroutines_it_is_said_why_their_waits_are_not_seen_and_what_tells_them() -> None:
+    rows = [request(at, at, at + (100 if at % 9 == 0 else 10)) for at in range(10, 900)]
+    unseen = schedule([])
+    assert kind_of(summarise(found(rows), unseen, 0).answer.withheld) is NoTail.NOT_SEEN
+    go = replace(unseen, frames=(Frame("main.stock"), Frame("runtime.goexit.abi0")))
+    assert kind_of(summarise(found(rows), go, 0).answer.withheld) is NoTail.GOROUTINES
 
 
 def test_what_comes_at_the_address_of_a_connection_whose_process_has_ended_is_not_waited_for() -> None:

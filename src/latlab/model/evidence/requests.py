@@ -28,6 +28,7 @@ class TailPlace(Kind):
 
     STOPPED = "stopped by a signal, or frozen"
     ANSWERS = "answers of {size}, made and sent"
+    SYNCED = "{sync}, and what {function} runs beside it"
     BURST = "{name} was busy with earlier requests of the same connection, which came in a burst"
     MANY = "{name} was busy with many that came before"
 
@@ -38,6 +39,11 @@ class NoTail(Kind):
     TOO_FEW = "too few slow requests were seen ({number}): observe for longer, with --seconds"
     NO_TAIL = "the slow requests are hardly longer than the median ones: there is no tail"
     NOT_SEEN = "most of what makes them longer was not seen"
+    GOROUTINES = (
+        "most of what makes them longer was not seen: goroutines wait for each other's locks and channels "
+        "without the kernel; Go's own profiles of mutexes and blocking tell it (net/http/pprof, after "
+        "runtime.SetMutexProfileFraction and runtime.SetBlockProfileRate)"
+    )
     NO_SINGLE = "no single part makes most of them longer"
     USUAL = "median requests show the same"
     CLIENTS = (

@@ -76,6 +76,9 @@ def tail_answer(
     large = _made(answer, common, _making(tail_causes or tail, median_causes or median))
     if large is not None:
         return large
+    synced = _synced(answer, tail, median)
+    if synced is not None:
+        return synced
     through = _through(answer, tail_through, median_through)
     if answer.kind == "lock" and not answer.withheld:
         # One thread of an interpreter runs at a time, as in an event loop: who waits for its lock waits for
@@ -196,6 +199,39 @@ def _made(answer: TailAnswer, common: Sequence[CommonTrait], made: float) -> Tai
         where_share=made,
         slow=size.slow, of_slow=size.of_slow, median=size.median, of_median=size.of_median,
         p_value=size.p_value,
+    )  # fmt: skip
+
+
+def _synced(answer: TailAnswer, tail: Sequence[Spent], median: Sequence[Spent]) -> TailAnswer | None:
+    """The disk, where the slow ones alone wait for it, in a function that runs beside it for as long.
+
+    Who makes data durable writes it first, and the kernel computes for that: on a fast disk for longer than
+    it is waited for.
+    """
+    share_of = dict(answer.candidates)
+    disk, runs = share_of.get("disk", 0.0), share_of.get("running", 0.0)
+    undecided = kind_of(answer.withheld) is NoTail.NO_SINGLE if answer.withheld else answer.kind == "running"
+    if not undecided or disk < _DIRECT or disk < runs / 2 or disk + runs < _MAIN:
+        return None
+    usually = sum(_means(median).values())
+    least = _USUAL * answer.extra_ns
+    has, few = (
+        sum(sum(ns for (kind, _), ns in one.items() if kind == "disk") >= least for one in group)
+        for group in (_long(tail, usually), median)
+    )
+    long = len(_long(tail, usually))
+    p_value = chance_of(has, long, few, len(median))
+    where, _ = _where(tail, median, "disk", disk * answer.extra_ns)
+    sync, named, function = where.partition(", in ")
+    if has < max(_FEWEST, _NEARLY_ALL * long) or few > max(1.0, _USUAL * len(median)) or p_value > _RARE:
+        return None
+    ran = {place: ns for (kind, place), ns in _summed(tail).items() if kind == "running" and " in " in place}
+    there = sum(ns for place, ns in ran.items() if place.rpartition(" in ")[2] == function)
+    if not named or 2 * there <= sum(ran.values()):
+        return None
+    return replace(
+        answer, withheld="", kind="disk", where=said(TailPlace.SYNCED, sync=sync, function=function),
+        share=disk + runs, where_share=disk + runs, slow=has, of_slow=long, median=few, p_value=p_value,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from latlab.model.evidence.requests import RequestsDoubt, TailPlace
+from latlab.model.evidence.requests import NoTail, RequestsDoubt, TailPlace
 from latlab.model.evidence.said import kind_of, said
 from latlab.model.evidence.threads import ScheduleNote
 from latlab.model.requests import (
@@ -39,6 +39,7 @@ _FEWEST = 20
 _MOST_KINDS = 50
 _UNSEEN = 0.02
 _SLICES = 60  # of the time
+_GO_STARTS = ("runtime.goexit", "runtime.mcall", "runtime.mstart")  # what stands outermost in Go's stacks
 _QUANTILES = {"p50_ns": 0.5, "p99_ns": 0.99, "p999_ns": 0.999}
 
 Array = np.ndarray[Any, Any]
@@ -83,6 +84,8 @@ def summarise(
         [one(index) for index in usual] for one in (account.causes, account.through)
     )
 
+    goroutines = any(one.function.startswith(_GO_STARTS) for one in schedule.frames)
+
     def judged(which: Sequence[int], group: Literal["hundredth", "p99.9", "slowest"]) -> TailAnswer:
         every, which_apart = len(which), apart(which)
         kept = others_of(which_apart)
@@ -103,6 +106,8 @@ def summarise(
             which_apart, median, causes, median_causes, common, held, followed, through, median_through,
             beyond, further,
         )  # fmt: skip
+        if kind_of(answer.withheld) is NoTail.NOT_SEEN and goroutines:
+            answer = replace(answer, withheld=said(NoTail.GOROUTINES))
         ahead = [account.ahead[index] for index in which if index in account.ahead]
         queued = kind_of(answer.where) in (TailPlace.BURST, TailPlace.MANY)
         return replace(
