@@ -194,6 +194,7 @@ def test_an_end_of_a_unix_socket_that_is_swallowed_is_found(plugins: Any, name: 
     assert swallows or wrong is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "largest"), [("Overflowing", 1024), ("Roomy", 65_536)])
 def test_what_is_dropped_when_a_queue_is_full_is_found_of_a_slow_sender_and_of_a_large_queue(
     plugins: Any, name: str, largest: int

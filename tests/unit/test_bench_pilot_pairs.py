@@ -86,6 +86,7 @@ def test_a_pilot_whose_processes_are_cheap_stays_apart(monkeypatch: pytest.Monke
     assert len(machine.order) >= len(recorder.rows) // 2 + pilot_module.PILOT_PAIRS
 
 
+@pytest.mark.long
 def test_identical_sides_are_seldom_called_different_and_a_change_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -14,7 +14,7 @@ _WATCH = """
 import subprocess, sys
 from latlab.stubs.studies.runner import ended_after
 child = subprocess.Popen([sys.executable, "-c", "for i in range(10**9): pass"])
-with ended_after(child.pid, 6.0) as late:
+with ended_after(child.pid, 3.0) as late:
     print("begun", flush=True)
     sys.stdin.readline()
     print(len(late), flush=True)
@@ -33,8 +33,8 @@ def test_a_run_that_lasts_longer_is_ended() -> None:
 def test_time_in_which_a_run_is_stopped_is_not_counted() -> None:
     process = subprocess.Popen(["sleep", "600"])
     os.kill(process.pid, signal.SIGSTOP)
-    with ended_after(process.pid, 1.0) as late:
-        time.sleep(3.0)
+    with ended_after(process.pid, 0.5) as late:
+        time.sleep(1.0)
         assert process.poll() is None
         assert late == []
         os.kill(process.pid, signal.SIGCONT)
@@ -50,7 +50,7 @@ def test_time_in_which_all_is_stopped_is_not_counted() -> None:
     assert watcher.stdout is not None
     assert watcher.stdout.readline() == "begun\n"
     os.killpg(watcher.pid, signal.SIGSTOP)
-    time.sleep(7.0)
+    time.sleep(3.5)
     os.killpg(watcher.pid, signal.SIGCONT)
     said, _ = watcher.communicate("\n")
     assert said == "0\n"

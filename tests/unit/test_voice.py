@@ -41,12 +41,13 @@ BANNED = {
     r"\bcry wolf\b": "report a false difference",
     r"\bcan't be told\b(?! (apart|from))": "cannot tell",
 }
+ANY = re.compile("|".join(BANNED))
 
 
 def shown(tree: ast.Module, *, commands: bool) -> Iterator[tuple[int, str]]:
     """Strings that can reach a user: all but docstrings, and those of commands, which are their help."""
     hidden = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(tree):  # what holds a string comes before it
         body = getattr(node, "body", None)
         if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and body:
             first = body[0]
@@ -55,15 +56,13 @@ def shown(tree: ast.Module, *, commands: bool) -> Iterator[tuple[int, str]]:
                 hidden.add(id(first.value))
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             hidden.add(id(node.value))
-    for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             hidden |= {id(part) for part in node.values}
             yield (
                 node.lineno,
                 "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values),
             )
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in hidden:
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in hidden:
             yield node.lineno, node.value
 
 
@@ -73,6 +72,8 @@ def test_what_users_read_has_none_of_the_banned_turns() -> None:
     for file in sorted(root.rglob("*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"))
         for line, text in shown(tree, commands="cli" in file.parts):
+            if not ANY.search(text):
+                continue
             found += [
                 f"{file.relative_to(root)}:{line}: {text[:80]!r}: write {instead!r}"
                 for turn, instead in BANNED.items()
