@@ -628,3 +628,13 @@ def test_users_who_are_never_quick_enough_for_a_pool_wait_for_it_too() -> None:
     assert {part.where: round(part.ns / MS) for part in budget.parts if part.kind == "waiting"} == {
         "gate": 85
     }
+
+
+def test_a_task_whose_turn_comes_after_half_a_second_has_not_stopped_when_it_does_not_have_it() -> None:
+    # Of an event loop whose tasks hold it until nothing is left to take; the last turn is over at 1,550 ms.
+    taken = np.concatenate([500 * turn + 0.2 * np.arange(250) for turn in range(4)])
+    put = np.concatenate((np.zeros(300), taken))
+    seen = recorded({"q": ("one", "two", 300)}, {"q": put}, {"q": taken}, 2000.0)
+    assert analyse(seen).verdict is not Verdict.STOPPED
+    once = recorded({"q": ("one", "two", 300)}, {"q": put[:550]}, {"q": taken[:250]}, 2000.0)
+    assert analyse(once).verdict is Verdict.STOPPED

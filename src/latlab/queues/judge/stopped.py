@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ __all__ = ["Stopped", "stopped_stage"]
 
 _LEAST_NS = 400_000_000  # a thread that is taken off, or a collection of garbage, is back by then
 _FACTOR = 20.0  # times the usual time between two events
+_LONGER = 3.0  # times any stretch before it: a task whose turn comes once a second stands still between its turns
 _GONE_NS = 200_000_000  # a thread that was not seen for so long, while others were, has ended
 _WAITS = 0.9  # of the stretch
 _UNSEEN = 0.5  # of the stretch, between two looks
@@ -53,7 +55,8 @@ def stopped_stage(observation: Observation, series: Series, views: list[StageVie
             continue
         begin = first + int(stretch[0])
         lasted = int(series.t_ns[-1] - series.t_ns[begin])
-        if lasted < max(_LEAST_NS, _FACTOR * usual) or _kept_from_it(view, series, begin):
+        least = max(_LEAST_NS, _FACTOR * usual, _LONGER * _stood_before(series.t_ns, steps, has_work))
+        if lasted < least or _kept_from_it(view, series, begin):
             continue
         # Events wait until the end, and that was seen: a starved sampler sees a stretch by its two ends.
         unseen = int(np.diff(series.t_ns[begin:]).max(initial=0))
@@ -65,6 +68,15 @@ def stopped_stage(observation: Observation, series: Series, views: list[StageVie
         waiting = int(series.low[list(view.inputs), -1].sum())
         found.append(Stopped(index, int(series.t_ns[begin]), waiting, state[0] if state else None))
     return min(found, key=lambda one: one.since_ns) if found else None
+
+
+def _stood_before(t_ns: np.ndarray[Any, Any], steps: np.ndarray[Any, Any], has_work: Any) -> float:
+    """The longest time, in ns, in which it took nothing though events waited, and then went on."""
+    waited = np.concatenate(([0], np.cumsum(has_work)))
+    begin, end = steps[:-1] + 1, steps[1:] + 1
+    share = (waited[end] - waited[begin]) / np.maximum(end - begin, 1)
+    stood = (t_ns[end] - t_ns[begin])[share >= _WAITS]
+    return float(stood.max(initial=0))
 
 
 def _kept_from_it(view: StageView, series: Series, begin: int) -> bool:
