@@ -11,7 +11,7 @@ did the others move, against their usual pace?
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,10 @@ from latlab.queues.judge.ranking import LOADED
 __all__ = ["LoopHold", "loop_holder", "loop_holds", "published_holds"]
 
 _LEAD = 0.1  # of the task that is named over the second
+_SURE = 0.99  # of the draws in which it leads: equal tasks hold a loop by turns, and some have one turn more
+_DRAWS = 2000
+_NEXT = 8
+_AS_MANY = 0.1  # between the events of stages of one line
 
 _STILL = 0.1  # of their usual pace: then the others stand still
 
@@ -40,11 +44,13 @@ class LoopHold:
         label: of the stage; of a task that is none, its name.
         share: of the time that it held the loop.
         line: file and line of the await after which it does; "" where unknown.
+        blocks: shape (blocks,): the same for each block of the observation; empty where unknown.
     """
 
     label: str
     share: float
     line: str = ""
+    blocks: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
 
 def published_holds(observation: Observation, edges: NDArray[np.int64]) -> list[LoopHold]:
@@ -56,8 +62,8 @@ def published_holds(observation: Observation, edges: NDArray[np.int64]) -> list[
     times = observation.stage_times
     if not times or not len(times["t_ns"]):
         return []
-    seconds = max(float(edges[-1] - edges[0]) / 1e9, 1e-9)
-    held: dict[str, float] = {}
+    total = max(float(edges[-1] - edges[0]), 1.0)
+    held: dict[str, NDArray[np.float64]] = {}
     lines: dict[str, tuple[float, str]] = {}
     for stage in observation.stages:
         if stage.type != HOLDS_LOOP:
@@ -68,11 +74,10 @@ def published_holds(observation: Observation, edges: NDArray[np.int64]) -> list[
         sums = times["busy_ns"][rows].astype(float)
         # It is published at its first hold: before that there was none, as far as it is seen from the start.
         before = 0.0 if stage.added_ns > edges[0] else float(sums[0])
-        begin, end = np.interp(edges[[0, -1]], times["t_ns"][rows], sums, left=before)
-        share = float(end - begin) / 1e9 / seconds
-        held[stage.name] = held.get(stage.name, 0.0) + share
-        lines[stage.name] = max(lines.get(stage.name, (0.0, "")), (share, stage.group))
-    found = [LoopHold(name, share, lines[name][1]) for name, share in held.items()]
+        blocks = np.diff(np.interp(edges, times["t_ns"][rows], sums, left=before)) / total
+        held[stage.name] = held.get(stage.name, 0.0) + blocks
+        lines[stage.name] = max(lines.get(stage.name, (0.0, "")), (float(blocks.sum()), stage.group))
+    found = [LoopHold(name, float(blocks.sum()), lines[name][1], blocks) for name, blocks in held.items()]
     return sorted(found, key=lambda hold: -hold.share)
 
 
@@ -125,10 +130,33 @@ def _steps(series: Series, view: StageView) -> NDArray[np.int64]:
     return steps
 
 
+def _sure_of_first(holds: list[LoopHold], measured: Measured) -> float:
+    """Of how many draws the first holds the loop for longer than each other; 1.0 without blocks to draw from.
+
+    Tasks hold a loop by turns that may be long, so that of equal ones some have had a turn more when the
+    observation ends. Of two stages that took as many events this is told by the time for an event.
+    """
+    if not holds[0].blocks.size:
+        return 1.0
+    holds = holds[:_NEXT]  # the longest first: those behind them lead by chance no more often
+    blocks = np.array([hold.blocks for hold in holds])
+    drawn = np.random.default_rng(1).integers(0, blocks.shape[1], (_DRAWS, blocks.shape[1]))
+    times = blocks[:, drawn].sum(axis=2)
+    leads = times[0] > (1 + _LEAD / 2) * times[1:]
+    taken = {view.label: measured.taken[at] for at, view in enumerate(measured.views)}
+    for at, hold in enumerate(holds[1:]):
+        mine, other = taken.get(holds[0].label), taken.get(hold.label)
+        if mine is None or other is None or abs(mine.sum() - other.sum()) > _AS_MANY * other.sum():
+            continue
+        of_mine, of_other = mine[drawn].sum(axis=1), other[drawn].sum(axis=1)
+        leads[at] |= times[0] * of_other > (1 + _LEAD / 2) * times[at + 1] * of_mine
+    return float(leads.all(axis=0).mean())
+
+
 def loop_holder(
     observation: Observation, measured: Measured, series: Series
-) -> tuple[str, str] | Doubt | None:
-    """The task that holds the event loop with the sentence that says so; a doubt where several do."""
+) -> tuple[str, str, float] | Doubt | None:
+    """The task that holds the event loop, the sentence that says so, how sure it is; a doubt if several do."""
     told = any(stage.type == HOLDS_LOOP for stage in observation.stages)
     if told or (measured.own and all(view.label in measured.own for view in measured.views)):
         holds = published_holds(observation, measured.edges)
@@ -137,7 +165,8 @@ def loop_holder(
     if not holds or sum(hold.share for hold in holds) < LOADED:
         return None
     first = holds[0]
-    if len(holds) > 1 and first.share < (1 + _LEAD) * holds[1].share:
+    sure = _sure_of_first(holds, measured) if len(holds) > 1 else 1.0
+    if len(holds) > 1 and (first.share < (1 + _LEAD) * holds[1].share or sure < _SURE):
         return Doubt(DoubtKind.SHARED_LOOP, first.label, holds[1].label, sum(hold.share for hold in holds))
     where = f", after the await at {first.line}" if first.line else ""
-    return first.label, said(QueueEvidence.LOOP, stage=first.label, part=first.share, after=where)
+    return first.label, said(QueueEvidence.LOOP, stage=first.label, part=first.share, after=where), sure

@@ -222,7 +222,7 @@ def _line(
     if isinstance(loop, Doubt):
         return _Judged(None, Verdict.UNKNOWN, 0.0, evidence, timeline, queues, stages, (loop,))
     if loop is not None:
-        stage, verdict, confidence, evidence = loop[0], Verdict.STAGE, 1.0, [loop[1]]
+        stage, verdict, confidence, evidence = loop[0], Verdict.STAGE, loop[2], [loop[1]]
     pool, waits = pool_that_limits(observation, measured, series, stage, verdict)
     if pool is not None:
         stage, verdict, evidence, confidence = pool[0], Verdict.POOL, [pool[1]], pool[2]

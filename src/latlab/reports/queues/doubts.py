@@ -91,5 +91,6 @@ def doubt_in_words(doubt: Doubt) -> str:
         case DoubtKind.SHARED_LOOP:
             return (
                 f"{where} and {other} hold the event loop that they share {share(doubt.value)} of the time, "
-                f"about equally; run it with PYTHONASYNCIODEBUG=1, which names the tasks"
+                f"and neither for longer than the other for sure; observe for longer, or run it with "
+                f"PYTHONASYNCIODEBUG=1, which names the tasks"
             )
