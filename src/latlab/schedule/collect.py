@@ -195,6 +195,8 @@ class Collector:
                 if len(one.call) > 1 and WAITS.get(one.call[0]) in _OF_A_DESCRIPTOR:
                     self._look(pid, one.call[1])
         called = Counter(self.commands.values())
+        # A program that we have just started may not have become itself yet: it has no command, or ours.
+        called.update({(): 1, command_of(os.getpid()): 1})
         self._looks = {pid: 1 for pid, command in self.commands.items() if called[command] > 1}
         if self.with_pipes and isinstance(self._tracer, BpfTracer):
             self._peers = frozenset(peers_of(pipes_of(self.pids), self.pids))

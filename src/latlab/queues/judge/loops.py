@@ -156,7 +156,7 @@ def _sure_of_first(holds: list[LoopHold], measured: Measured) -> float:
 def loop_holder(
     observation: Observation, measured: Measured, series: Series
 ) -> tuple[str, str, float] | Doubt | None:
-    """The task that holds the event loop, the sentence that says so, how sure it is; a doubt if several do."""
+    """The task that holds the loop, the sentence that says so, and how sure it is; a doubt if several do."""
     told = any(stage.type == HOLDS_LOOP for stage in observation.stages)
     if told or (measured.own and all(view.label in measured.own for view in measured.views)):
         holds = published_holds(observation, measured.edges)
