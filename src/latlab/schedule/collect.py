@@ -5,6 +5,7 @@ By BPF programs where they are allowed, by perf events else; the same tables fro
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import Counter

@@ -16,9 +16,7 @@ __all__ = ["Stopped", "stopped_stage"]
 
 _LEAST_NS = 400_000_000  # a thread that is taken off, or a collection of garbage, is back by then
 _FACTOR = 20.0  # times the usual time between two events
-_LONGER = 3.0  # times any stretch before it: a task whose turn comes seldom stands still between its turns
-    3.0  # times any stretch before it: a task whose turn comes once a second stands still between its turns
-)
+_LONGER = 3.0  # times any stretch before it: a task whose turn comes seldom stands still between turns
 _GONE_NS = 200_000_000  # a thread that was not seen for so long, while others were, has ended
 _WAITS = 0.9  # of the stretch
 _UNSEEN = 0.5  # of the stretch, between two looks
