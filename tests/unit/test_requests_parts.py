@@ -169,6 +169,36 @@ def test_who_waits_behind_one_is_late_by_what_that_does_and_who_waits_behind_man
     }
 
 
+def test_who_waits_for_a_cpu_that_other_requests_of_the_program_have_is_late_by_their_number() -> None:
+    rows = [interval(0, State.RUNNING, 100, 820, cpu=0), interval(1, State.RUNNABLE, 100, 820, cpu=0)]
+    seen = schedule([*rows, interval(1, State.RUNNING, 820, 1_000, cpu=0)])
+    others = [request(at, at, at + 179) for at in (100, 280, 460, 640)]
+    table = np.array([*others, request(100, 100, 1_000, reader=WORKER)], REQUEST)
+    table["connection"] = np.arange(5)
+    account = Account(seen, table, ("GET",))
+    assert account.of(4) == {("runnable", "server had the CPU"): 720, ("running", "worker"): 180}
+    crowd = "its threads had the CPUs for many other requests"
+    assert account.causes(4) == {
+        ("thread", crowd): 716, ("runnable", "server had the CPU"): 4, ("running", "worker"): 180,
+    }  # fmt: skip
+    assert account.ahead == {4: 4}
+    # Preempted in the middle it is the same; but who computes for long is late by that.
+    begins, ends = (
+        interval(1, State.RUNNING, since, until, cpu=0) for since, until in ((90, 100), (820, 1_000))
+    )
+    assert Account(schedule([*rows, begins, ends]), table, ("GET",)).causes(4) == account.causes(4)
+    computes = [interval(1, State.RUNNING, since, until, cpu=0) for since, until in ((90, 100), (820, 1_500))]
+    table["sent"][4] = table["answered"][4] = 1_500
+    found = Account(schedule([*rows, *computes], ended=1_500), table, ("GET",)).causes(4)
+    assert found == {("running", "preempted meanwhile"): 720, ("running", "worker"): 680}
+    table["sent"][4] = table["answered"][4] = 1_000
+    # Of one that has it for long, and of work for no request, it is told who has it.
+    table["sent"][0], alone = 820, np.array([table[0], table[4]])
+    alone["answered"] = alone["sent"]
+    assert Account(seen, alone, ("GET",)).causes(1)["runnable", "server had the CPU"] == 720
+    assert Account(seen, table[4:], ("GET",)).causes(0)["runnable", "server had the CPU"] == 720
+
+
 def test_a_burst_on_one_connection_is_told_as_such_by_the_name_of_the_part_that_it_waits_in() -> None:
     seen = schedule([interval(0, State.RUNNING, 0, 900, cpu=0)])
     burst, _ = batch([180, 180, 180, 180, 180])

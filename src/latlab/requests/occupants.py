@@ -47,25 +47,26 @@ class Occupants:
         """Whether a quota may be why a thread had no CPU in this interval."""
         return (self._stopped >= _SOMETIMES and _long(row)) or kind_of(self._limited(row)) is Occupant.QUOTA
 
-    def of(self, row: Any, begin: int, end: int) -> list[tuple[str, int]]:
-        """Who had the CPU in this stretch of an interval of a runnable thread, in order, each for how long.
+    def of(self, row: Any, begin: int, end: int) -> list[tuple[str, int, int, int]]:
+        """Who had the CPU in this stretch of a runnable thread's interval, in order: since when, until when.
 
-        They sum to the stretch: nobody has what no thread had. "" where its CPU isn't known.
+        They sum to the stretch: nobody has what no thread had. "" where its CPU isn't known. Last which of
+        the program's own threads it was; -1 for all others.
         """
         if limited := self._limited(row):
-            return [(limited, end - begin)]
+            return [(limited, begin, end, -1)]
         cpu, at = int(row["cpu"]), begin
         if cpu < 0:
-            return [("", end - begin)]
-        had: list[tuple[str, int]] = []
+            return [("", begin, end, -1)]
+        had: list[tuple[str, int, int, int]] = []
         for turn in self._between(cpu, begin, end):
             since, until = max(int(turn["begin"]), at), min(int(turn["end"]), end)
-            had += [(UNOCCUPIED, since - at)] if since > at else []
+            had += [(UNOCCUPIED, at, since, -1)] if since > at else []
             name = self._who(turn, since, until)
             who = OBSERVED if name == _OBSERVER else _had_by(name, self._asks(turn)) if name else ""
-            had.append((who, until - since))
+            had.append((who, since, until, int(turn["thread"]) if self._is_own(turn) else -1))
             at = max(at, until)
-        return had + ([(UNOCCUPIED, end - at)] if end > at else [])
+        return had + ([(UNOCCUPIED, at, end, -1)] if end > at else [])
 
     def _limited(self, row: Any) -> str:
         """The quota that stopped a thread in this interval, surely or maybe; "" where none did."""
@@ -92,6 +93,12 @@ class Occupants:
         if turn["thread"] == _WATCHES:
             return _OBSERVER
         return self.stranger(int(turn["tid"]))
+
+    def _is_own(self, turn: Any) -> bool:
+        """Whether it is a thread of the program's, and of no client's."""
+        return turn["thread"] >= 0 and not (
+            self._schedule.threads[int(turn["thread"])].peer or self._asks(turn)
+        )
 
     def _asks(self, turn: Any) -> bool:
         """Whether it is a thread of a client's."""

@@ -72,6 +72,7 @@ _YOUNG = 64  # looks
 _ENDS_S = 0.5
 _ENDS_PAUSE = 100  # times as long as looking took: /proc/net/tcp takes 20 ms, however few sockets there are
 _QUOTAS_S = 0.1
+_DROPS_S, _YOUNG_S = 0.5, 1.0  # how often, once it has run for so long
 _MOST_QUOTAS = 50  # processes whose groups are looked at each time
 _LATEST = 2_000_000  # samples that are kept once twice as many came; of a server all: each may be a request
 
@@ -237,15 +238,17 @@ class Collector:
         """While the program runs: its new processes, and what the descriptors are that it waits for."""
         if not isinstance(self._tracer, BpfTracer):
             return
-        ends_at = quotas_at = kept_at = 0.0  # ends_at: from when on is looked again
-        counted_at = time.monotonic()
+        ends_at = quotas_at = drops_at = kept_at = 0.0  # ends_at: from when on is looked again
+        began = counted_at = time.monotonic()
         while True:
             last = self._ended.wait(_LOOK_S)
-            if time.monotonic() - quotas_at > _QUOTAS_S:
+            if last or time.monotonic() - quotas_at > _QUOTAS_S:
                 pids = sorted(self.pids)[:_MOST_QUOTAS]
                 self.quotas.look(pids)
-                self.drops.look(pids)
                 quotas_at = time.monotonic()
+                if last or quotas_at - began < _YOUNG_S or quotas_at - drops_at > _DROPS_S:
+                    self.drops.look(pids)
+                    drops_at = quotas_at
             descriptors, forks = self._tracer.notes()
             self._forks(forks)
             self._look_at(descriptors)
@@ -260,10 +263,10 @@ class Collector:
                 # The kernel looks through all sockets of the machine for them.
                 if last or (self._new_sockets and time.monotonic() > ends_at):
                     self._new_sockets = False
-                    began = time.monotonic()
+                    asked = time.monotonic()
                     self.ends.update(socket_ends())
-                    ended = time.monotonic()
-                    ends_at = ended + max(_ENDS_S, _ENDS_PAUSE * (ended - began))
+                    told = time.monotonic()
+                    ends_at = told + max(_ENDS_S, _ENDS_PAUSE * (told - asked))
             if last:
                 return
 
@@ -311,12 +314,13 @@ class Collector:
         """
         counts = tracer.counts()
         calls = []
-        sockets = np.zeros(0, np.uint64)
+        known: set[int] = set()
         for name in SOCKETS[:2]:
             keys, count = counts[name]
             still = tracer.hashes(keys) < self._below
             calls.append(int(count[still].sum()))
-            sockets = np.union1d(sockets, keys[still])
+            known.update(keys[still].tolist())  # np.union1d takes 70 ms at first, for what it imports
+        sockets = np.fromiter(known, np.uint64, len(known))
         now = max(calls) / seconds
         rate, self._rate_before = min(now, self._rate_before), now
         wanted = max(1, int(len(sockets) * _MOST_CALLS_HZ / rate)) if rate > _MOST_CALLS_HZ else len(sockets)

@@ -31,6 +31,7 @@ class TailPlace(Kind):
     SYNCED = "{sync}, and what {function} runs beside it"
     BURST = "{name} was busy with earlier requests of the same connection, which came in a burst"
     MANY = "{name} was busy with many that came before"
+    CROWD = "its threads had the CPUs for many other requests"
 
 
 class NoTail(Kind):

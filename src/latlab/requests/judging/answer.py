@@ -94,6 +94,7 @@ def tail_answer(
         enough = caused.kind != "running" or _computes(tail_causes, median_causes)
         if not caused.withheld and caused.where and enough and (
             answer.withheld or answer.kind != "runnable" or caused.kind == "running"
+            or kind_of(caused.where) in (TailPlace.BURST, TailPlace.MANY, TailPlace.CROWD)
         ):  # fmt: skip
             direct = dict(answer.candidates).get(caused.kind, 0.0)
             caused = replace(caused, behind=max(0.0, caused.share - direct), common=tuple(common))

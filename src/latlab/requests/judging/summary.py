@@ -109,7 +109,7 @@ def summarise(
         if kind_of(answer.withheld) is NoTail.NOT_SEEN and goroutines:
             answer = replace(answer, withheld=said(NoTail.GOROUTINES))
         ahead = [account.ahead[index] for index in which if index in account.ahead]
-        queued = kind_of(answer.where) in (TailPlace.BURST, TailPlace.MANY)
+        queued = kind_of(answer.where) in (TailPlace.BURST, TailPlace.MANY, TailPlace.CROWD)
         return replace(
             answer, group=group, parts=merged(which_apart), left_out=every - len(kept),
             ahead=int(np.median(ahead)) if queued and ahead else 0,

@@ -12,7 +12,7 @@ from latlab.model.evidence.said import said
 from latlab.model.requests import PartKind, RequestSpan, RequestWake
 from latlab.model.schedule import Schedule, State
 from latlab.requests.faults import Faults
-from latlab.requests.parts.cutter import LONGER, Cutter
+from latlab.requests.parts.cutter import CROWD, LONGER, Cutter
 from latlab.requests.parts.holders import Holders
 from latlab.requests.parts.spent import Spent
 from latlab.requests.parts.threads import Threads
@@ -146,7 +146,12 @@ class Account:
         found = self._cutter.apart(index)
         ahead, longest = sum(self._cutter.ahead.values()), max(self._cutter.ahead.values(), default=0)
         alone = longest >= max(_MOST_OF_ALL * ahead, LONGER * self._cutter.owners.usual_ns)
-        return self._queued(index) if ahead > sum(found.values()) / 2 and not alone else found
+        if alone or ahead <= sum(found.values()) / 2:
+            return found
+        queued = self._queued(index)
+        runs = sum(ns for (kind, _), ns in queued.items() if kind == "running")
+        # Who computes for long itself is preempted for long by others: it is late by what it computes.
+        return queued if runs < LONGER * self._cutter.owners.usual_ns else found
 
     def _queued(self, index: int) -> Spent:
         """The parts of one that waits behind many: before and after its reading it waits for one thread.
@@ -159,17 +164,19 @@ class Account:
         ahead = (
             sum(own[one] == own[index] for one in self._cutter.ahead) if mostly else len(self._cutter.ahead)
         )
+        self._cutter.queued = True
         request, found = self._requests[index], self.of(index)
+        self._cutter.queued = False
         waits = {
             kind: sum(ns for (one, place), ns in found.items() if one == kind and place) for kind in _QUEUES
         }
         queue = max(_QUEUES, key=lambda kind: waits[kind])
         sender = self._threads.index.get(int(request["sender"]), -1)
-        where = (
-            said(TailPlace.BURST if mostly else TailPlace.MANY, name=self._threads.name(sender))
-            if sender >= 0
-            else ""
-        )
+        where = ""
+        if 2 * found.get(("thread", CROWD), 0.0) > sum(waits.values()):
+            where = CROWD
+        elif sender >= 0:
+            where = said(TailPlace.BURST if mostly else TailPlace.MANY, name=self._threads.name(sender))
         self.ahead[index] = ahead
         merged: Spent = {}
         for (kind, place), ns in found.items():

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from latlab.model.evidence.requests import HELD_BY
+from latlab.model.evidence.requests import HELD_BY, TailPlace
+from latlab.model.evidence.said import said
 from latlab.model.requests import PartKind, RequestSpan
 from latlab.model.schedule import Schedule, State, Stretches, Wait
 from latlab.requests.faults import Faults
@@ -25,7 +26,7 @@ from latlab.requests.parts.waits import AGAIN_NS, DEEPEST, TO_CLIENT, Waits
 from latlab.requests.parts.workers import IDLE, Workers
 from latlab.requests.places import Places
 
-__all__ = ["LONGER", "Cutter"]
+__all__ = ["CROWD", "LONGER", "Cutter"]
 
 Array = np.ndarray[Any, Any]
 
@@ -35,6 +36,7 @@ _FEW_FAULTS = 0.05  # of the time that a thread ran, below which missing pages a
 _EARLIER = "earlier requests of the same connection"
 _KEPT_BY_TCP = "kept in its socket by TCP after the last write: for an acknowledgement, or for room"
 _BY_LOOP = "what the event loop waited for"
+CROWD = said(TailPlace.CROWD)
 _KEPT = "kept by the program while its threads had nothing to do"
 _LOOPS_TIMER = "a timer of the event loop"
 _LOOPS = (Wait.POLL, Wait.TIMER)
@@ -55,7 +57,8 @@ class Cutter:
         asked, clients: as of `Found`.
 
     Attributes:
-        behind: what a request waits for behind others is told as what those do.
+        behind: what a request waits for behind others is told as what those do. queued: a CPU that the
+            program's own threads had for other requests is waited for as these threads are.
         owners: for which request threads work. occupants: who had the CPUs.
         spans: the parts of the last request in their order. ahead: others that it waits behind, and for how
             long. locks: who had which one that it waited for, when. elsewhere: whose answer it waited for.
@@ -90,7 +93,7 @@ class Cutter:
         self._loops = Loops(schedule, rows, asked)
         self._lane, self._at = "", 0
         self._which = NOBODY  # the request that is taken apart
-        self.behind = False
+        self.behind = self.queued = False
         self.spans: list[RequestSpan] = []
         self.ahead: dict[int, int] = {}
         self.locks: list[tuple[int, int, int, str]] = []
@@ -392,10 +395,14 @@ class Cutter:
             self._running(spent, int(row["thread"]), begin, ns)
         elif state == State.RUNNABLE:
             if self.behind and not self.occupants.by_quota(row) and self._waits.preempted(row):
+                for _, since, until, own in self.occupants.of(row, begin, begin + ns):
+                    self._for_others(own, since, until)
                 self._add(spent, "running", PREEMPTED, ns)  # who computes for long shares the CPU meanwhile
             else:
-                for who, had in self.occupants.of(row, begin, begin + ns):
-                    self._add(spent, "runnable", who, had)
+                for who, since, until, own in self.occupants.of(row, begin, begin + ns):
+                    others = self._for_others(own, since, until)
+                    self._add(spent, "thread", CROWD, others if self.queued else 0)
+                    self._add(spent, "runnable", who, until - since - (others if self.queued else 0))
         elif state == State.BLOCKED:
             kind, where = self._waits.part(row)
             if kind == "lock":
@@ -404,6 +411,17 @@ class Cutter:
                 self._waited_for(spent, kind, where, self._waits.whom(kind, row), begin, ns)
         else:
             self._add(spent, "unexplained", self._unseen_state, ns)
+
+    def _for_others(self, own: int, begin: int, end: int) -> int:
+        """For how long a thread of the program's, which had the CPU, worked for other requests."""
+        whole = 0
+        if own >= 0 and self._which != NOBODY:
+            for owner, since, until in self.owners.cut(self._schedule.threads[own].tid, begin, end):
+                if owner not in (NOBODY, self._which):
+                    whole += until - since
+                    if self.behind:
+                        self._before_it(owner, until - since)
+        return whole
 
     def _for_a_lock(self, spent: Spent, row: Any, where: str, begin: int, end: int) -> None:
         for holder, since, until in self._holders.by(row, begin, end, DEEPEST):
