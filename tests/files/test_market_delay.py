@@ -98,6 +98,7 @@ def test_windows_at_once_give_what_they_give_one_by_one() -> None:
     assert many[5].delay_s == pytest.approx(estimator.estimate(a[5], b[5]).delay_s, abs=1e-3)
 
 
+@pytest.mark.long
 def test_fftw_gives_the_answers_of_scipy() -> None:
     pytest.importorskip("pyfftw", reason="pyfftw is not installed (extra fft)")
     a = np.array([signals.steps(2048, seed=s) for s in range(8)])

@@ -152,6 +152,7 @@ def differences(plan: Plan, build: float, shift: float) -> int:
     return count
 
 
+@pytest.mark.long
 def test_pairs_that_share_a_build_are_no_blocks_of_their_own() -> None:
     random = np.random.default_rng(3)
     wrong = right = 0

@@ -94,6 +94,7 @@ def test_what_the_counts_only_bound_gives_a_lower_bound_and_no_knee() -> None:
     assert rows[1][1 + columns.index("events/s")].startswith("≥ ")
 
 
+@pytest.mark.long
 def test_a_thread_that_waits_for_others_bounds_what_its_stage_serves() -> None:
     roles = tuple(role(name, 0.5, futex=0.5) for name in ("stage-0", "stage-2"))
     found = modelled(by_counts(), "stage-1", seed=1, events=400, roles=roles)
@@ -102,6 +103,7 @@ def test_a_thread_that_waits_for_others_bounds_what_its_stage_serves() -> None:
     assert rate.value == pytest.approx(1e9 / 32_000, rel=0.05)
 
 
+@pytest.mark.long
 def test_published_times_give_the_rates_and_the_knee() -> None:
     found = modelled(with_own_times(), "stage-1", seed=1, events=400)
     assert found.kind == "limited"
@@ -124,6 +126,7 @@ def test_a_stage_that_the_model_keeps_busy_and_whose_thread_waits_is_no_model() 
         modelled(with_own_times(), "stage-1", seed=1, events=200, roles=roles)
 
 
+@pytest.mark.long
 def test_lines_that_no_queue_connects_have_a_forecast_each() -> None:
     one = with_own_times()
     samples = {key: np.concatenate([value, value]) for key, value in one.samples.items()}
@@ -145,6 +148,7 @@ def test_a_model_in_which_another_stage_is_busier_than_what_limits_forecasts_not
         modelled(with_own_times(), "stage-2", seed=1, events=200, limits=True)
 
 
+@pytest.mark.long
 def test_a_model_in_which_what_limits_gains_nothing_forecasts_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -193,6 +197,7 @@ def test_stages_that_share_one_thread_make_no_model() -> None:
         modelled(with_own_times(), "stage-1", seed=1, events=200, roles=(role("app.py", 0.99),))
 
 
+@pytest.mark.long
 def test_threads_that_do_what_the_model_says_change_nothing() -> None:
     roles = tuple(role(f"stage-{i}", busy, futex=1 - busy) for i, busy in enumerate((0.5, 0.98, 0.5)))
     found = modelled(with_own_times(), "stage-1", seed=1, events=400, roles=roles)

@@ -38,6 +38,7 @@ def with_source(pace_ns: int) -> Observation:
     return replace(seen, stages=(*seen.stages, Stage(3, "", source)), stage_times=joined)
 
 
+@pytest.mark.long
 def test_a_source_that_tells_its_waits_is_what_takes_over() -> None:
     observation = with_source(30_000)
     (source,) = fit_model(observation).sources
@@ -98,6 +99,7 @@ def test_a_source_that_first_waits_late_was_busy_until_then() -> None:
     assert source.most_hz == pytest.approx(1e9 / gap_ns, rel=0.05)
 
 
+@pytest.mark.long
 def test_a_source_that_tells_nothing_makes_the_forecast_conditional() -> None:
     observation = with_own_times()
     found = modelled(observation, "stage-1", seed=1, events=400)

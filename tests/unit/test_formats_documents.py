@@ -74,6 +74,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.long
 @given(st.dictionaries(st.text(), json_values))
 def test_plain_documents_come_back_as_they_were(document: dict[str, object]) -> None:
     assert json.loads(documents.dumps(document)) == document

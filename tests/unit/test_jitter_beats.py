@@ -79,6 +79,7 @@ def test_a_weak_beat_is_found_by_its_source_and_named_after_it() -> None:
 DATA = Path(__file__).parents[1] / "data" / "jitter"
 
 
+@pytest.mark.long
 def test_the_kept_series_of_a_100_hz_disturbance_has_that_beat() -> None:
     times, lengths = read_outliers(DATA / "planted-100hz.csv")
     [one] = find_periods(times, lengths_ns=lengths)

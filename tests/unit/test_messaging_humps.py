@@ -80,6 +80,7 @@ def test_what_one_stall_delayed_is_no_rare_way() -> None:
     assert len(humps_of(np.rint(values).astype(np.int64), 9.0)[0]) == 1
 
 
+@pytest.mark.long
 def test_the_edge_of_a_hump_is_none_of_its_own_beside_another_hump() -> None:
     wrong = 0
     for seed in range(60):

@@ -60,6 +60,7 @@ def test_two_workers_of_half_the_speed_are_as_busy_as_one() -> None:
     assert found.stages[0].utilisation == pytest.approx(0.5, rel=0.05)
 
 
+@pytest.mark.long
 def test_a_source_that_drops_loses_what_a_slow_stage_does_not_take() -> None:
     queue = ModelQueue("in", "", "a", capacity=16)
     model = QueueingModel((ModelSource("in", 200_000.0, drops=True),), (ModelStage("a", 10_000.0),), (queue,))
@@ -180,6 +181,7 @@ def test_long_interruptions_are_told_from_services_that_vary() -> None:
     assert stage.interruption_ns == pytest.approx(5_000_000, rel=0.05)
 
 
+@pytest.mark.long
 def test_interruptions_are_in_the_forecast() -> None:
     plain, hit = (
         forecast(single(service_ns=8_000.0, variation=0.0, interrupted=often, interruption_ns=1e6))

@@ -97,6 +97,7 @@ def test_too_few_requests_that_are_alike_say_nothing() -> None:
     assert waited(account(schedule, rows).of(last)) == {UNKNOWN}
 
 
+@pytest.mark.long
 def test_requests_that_go_on_when_another_process_answers_have_waited_for_that() -> None:
     schedule, rows, slow = a_loop(timers=False)
     told = rows["answered"][slow] - 1_000

@@ -52,6 +52,7 @@ def test_a_second_path_of_a_few_of_not_many_values_is_a_hump(count: int, sign: i
         assert sorted(h.weight for h in humps) == [pytest.approx(0.05), pytest.approx(0.95)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", UNIMODAL)
 def test_a_tail_is_no_hump_by_a_gap(name: str) -> None:
     random = np.random.default_rng(11)

@@ -65,6 +65,7 @@ def test_noise_alone_is_never_called_a_gain(seed: int) -> None:
     assert forecast(rounds, baseline=base, name="score").component_class == "none"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("knee", [0.15, 0.43, 0.77])
 def test_a_knee_is_found_where_it_was_planted(knee: float) -> None:
     rounds, base = measured(lambda s: 100 - 70 * min(s, knee))
@@ -86,6 +87,7 @@ def test_a_part_that_still_pays_less_after_the_knee_is_said_so() -> None:
     assert abs(found.curve[-1].gain - 0.44) < 0.01
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", [total, limited, lambda _: 100.0])
 @pytest.mark.parametrize("seed", range(4))
 def test_the_curve_is_within_a_point_and_its_intervals_cover_it(
