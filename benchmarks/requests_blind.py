@@ -2,6 +2,10 @@
 
     python -m benchmarks.requests_blind [--only PART] [--seconds 8] [--folder FOLDER] [--json FILE]
 
+Of benchmarks/requests_unseen, by the author of the rules but written before they were tried on them, with
+memcached, haproxy, Go, node, SQLite, FIFOs and processes behind SO_REUSEPORT: --folder. Of those in which
+nothing is planted ("none") it is right to name nothing, or who on the machine had the CPUs.
+
 The folder has of each its server, its client, which logs `sent_ns,latency_ns` (CLOCK_MONOTONIC), and a label:
 the parts that are right, a pattern of what is named with them, and how the two are run. Right: the answer
 names such a part, at such a place. Withheld: it names none. Wrong: it names another. The client's p99 has its
@@ -53,7 +57,7 @@ def measure(name: str, seconds: int, programs: Path = PROGRAMS) -> tuple[dict[st
     _SCRATCH.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=_SCRATCH))
     try:
-        for file in (*programs.glob(f"{name}.*"), PROGRAMS / "load.py"):
+        for file in (*programs.glob(f"{name}.*"), PROGRAMS / "load.py", PROGRAMS / "loopback.hpp"):
             shutil.copy(file, folder)
         for suffix, compiler in _COMPILERS.items():
             source = folder / f"{name}.server{suffix}"

@@ -1,0 +1,15 @@
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+pid, seconds = int(sys.argv[1]), float(sys.argv[2])
+until = time.monotonic() + seconds
+time.sleep(0.1)
+pid = int(Path("children").read_text().split()[0])
+while time.monotonic() < until:
+    time.sleep(0.7)
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(0.05)
+    os.kill(pid, signal.SIGCONT)
