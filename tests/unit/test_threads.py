@@ -313,6 +313,26 @@ def test_of_two_that_sleep_in_the_same_rhythm_and_are_as_slow_none_is_named(
         assert "same rhythm" in limit.sentence
 
 
+@pytest.mark.parametrize(("second", "named"), [(9.2, False), (4.0, True)])
+def test_of_two_processes_that_sleep_in_the_same_rhythm_and_are_as_slow_none_is_named(
+    second: float, named: bool
+) -> None:
+    made = Made()
+    main, reader, writer = made.thread("app"), made.thread("reader", 101), made.thread("writer", 102)
+    for at in range(0, 1000, 10):
+        made.run(reader, at, at + 0.5)
+        made.wait(reader, at + 0.5, at + 9.9, on=Wait.TIMER, source=Source.TIMER)
+        made.wait(reader, at + 9.9, at + 10, main, on=Wait.PIPE)
+        made.wait(main, at, at + 9.9, reader, on=Wait.PIPE)
+        made.run(main, at + 9.9, at + 10)
+        made.run(writer, at, at + 0.5)
+        made.wait(writer, at + 0.5, at + 0.5 + second, on=Wait.TIMER, source=Source.TIMER)
+        made.wait(writer, at + 0.5 + second, at + 10, reader, on=Wait.PIPE)
+    limit = analyse(made.schedule(), root=100).limit
+    assert limit.name == ("reader" if named else "")
+    assert named or "same rhythm" in limit.sentence
+
+
 def test_shares_above_the_whole_withhold_every_name() -> None:
     made = Made()
     made.turns(made.thread("ticker"), 1, on=Wait.TIMER, source=Source.TIMER)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from latlab.model.schedule import FOREIGN, INTERVAL, SAMPLE, WAKE, Frame, Losses, Schedule, ScheduledThread
-from latlab.threads._code import coroutine_of, hottest, in_sync, own_function, own_place
+from latlab.threads._code import coroutine_of, forked_workers, hottest, in_sync, own_function, own_place
 
 LIBRARY = "/usr/lib/python3.11"
 RUN = Frame("Handle._run", f"{LIBRARY}/asyncio/events.py", 84)
@@ -71,6 +71,7 @@ def test_a_process_is_named_by_the_function_that_only_it_calls() -> None:
     made = Frame("<listcomp>", "/app/app.py", 30)
     seen = schedule((0, (HASHING, main), 40), (1, (HASHING, serve, start, made, main), 40))
     assert own_function(seen, 1, [0]) == "serve"
+    assert forked_workers(seen) == {1}
 
 
 def test_functions_of_libraries_name_no_thread() -> None:

@@ -15,6 +15,7 @@ from latlab.threads._blame import Blame, Cause, blame_of
 from latlab.threads._candidates import Facts
 from latlab.threads._code import (
     entries_of,
+    forked_workers,
     hottest,
     own_function,
     own_place,
@@ -83,7 +84,10 @@ def analyse(
     groups = gathered(schedule, groups_of(schedule, entries))
     running = _running(schedule, tracks)
     groups = told_apart(schedule, groups, running, lambda threads: own_place(schedule, threads))
-    groups = forked_apart(schedule, groups, lambda one, rest: own_function(schedule, one, rest))
+    workers = forked_workers(schedule)
+    groups = forked_apart(
+        schedule, groups, lambda one, rest: own_function(schedule, one, rest), workers.__contains__
+    )
     groups = joined_by_main(schedule, groups, running, lambda one, name: runs_in(schedule, one, name))
     if labels:
         groups = labelled(schedule, groups, labels)

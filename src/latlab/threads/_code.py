@@ -31,6 +31,7 @@ __all__ = [
     "asking",
     "coroutine_of",
     "entries_of",
+    "forked_workers",
     "hottest",
     "in_sync",
     "not_running",
@@ -263,12 +264,24 @@ def own_function(schedule: Schedule, thread: int, others: Iterable[int]) -> str:
     return name if number > 0.5 * total else ""
 
 
+def forked_workers(schedule: Schedule) -> frozenset[int]:
+    """The first threads of processes that Python's `multiprocessing` forked, by their stacks."""
+    started = [_begins(frame) for frame in schedule.frames]
+    inside = np.array([any(started[frame] for frame in stack) for stack in schedule.stacks], bool)
+    samples = schedule.samples
+    if not samples.size or not inside.any():
+        return frozenset()
+    seen = np.unique(samples["thread"][inside[samples["stack"]]]).tolist()
+    return frozenset(one for one in seen if schedule.threads[one].tid == schedule.threads[one].pid)
+
+
+def _begins(frame: Frame) -> bool:
+    return frame.function.endswith("_bootstrap") and frame.file.endswith("multiprocessing/process.py")
+
+
 def _since_its_start(frames: Sequence[Frame]) -> Sequence[Frame]:
     """Of a process that Python's `multiprocessing` forked, without those in which its parent was."""
-    for at, frame in enumerate(frames):
-        if frame.function.endswith("_bootstrap") and frame.file.endswith("multiprocessing/process.py"):
-            return frames[:at]
-    return frames
+    return next((frames[:at] for at, frame in enumerate(frames) if _begins(frame)), frames)
 
 
 def _own_name(frame: Frame) -> str:

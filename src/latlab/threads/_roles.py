@@ -299,17 +299,21 @@ def gathered(schedule: Schedule, groups: Sequence[Group]) -> tuple[Group, ...]:
 
 
 def forked_apart(
-    schedule: Schedule, groups: Sequence[Group], own: Callable[[int, Sequence[int]], str]
+    schedule: Schedule,
+    groups: Sequence[Group],
+    own: Callable[[int, Sequence[int]], str],
+    worker: Callable[[int], bool],
 ) -> tuple[Group, ...]:
     """Processes that were forked and went on in the same program, apart from the one that did it.
 
     Args:
         own: the function of a thread that none of these others calls, "" where it isn't known.
+        worker: whether a thread is the first one of such a process by its stacks, where nobody saw the fork.
     """
     out: list[Group] = []
     for group in groups:
         mine = set(group.threads)
-        forked = [one for one in group.threads if _forked(schedule, one, mine)]
+        forked = [one for one in group.threads if _forked(schedule, one, mine) or worker(one)]
         rest = [one for one in group.threads if one not in forked]
         if not forked or not rest:
             out.append(group)

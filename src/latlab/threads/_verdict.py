@@ -151,7 +151,8 @@ def judge(facts: Facts) -> Limit:
         return _withheld(facts, candidates, aside)
     if first.kind is LimitKind.TIMER and (looks := _looks_up(facts, first)) is not None:
         return _withheld(facts, candidates, looks)
-    if first.kind is LimitKind.TIMER or first.by_turns:
+    # (Another process may limit by its sleeps, as well as one of the program's own.)
+    if first.kind in (LimitKind.TIMER, LimitKind.PROCESS) or first.by_turns:
         alike = _alike_asleep(facts, first)
         if alike is not None:
             return _withheld(facts, candidates, alike)
