@@ -347,6 +347,20 @@ def test_the_lock_of_an_interpreter_without_symbols_is_told_by_what_waits_right_
     assert (found_in(made).limit.name == "GIL") == named
 
 
+def test_few_stacks_that_look_like_a_mutex_make_no_lock_of_what_waits_beneath_python() -> None:
+    # As of the mutex beside the condition variable by which CPython waits for its lock.
+    made = contended(sample=False)
+    beside = made.stack(1, "__lll_lock_wait", "pthread_mutex_lock", "busy", running=False)
+    beneath = made.stack(1, "__pthread_cond_wait_common", "pthread_cond_timedwait", "eval", running=False)
+    made.frames = [Frame("busy", "a.py", 3) if one.function == "eval" else one for one in made.frames]
+    blocked = [at for at, row in enumerate(made.rows) if row[1] == State.BLOCKED]
+    for number, at in enumerate(blocked):
+        made.rows[at] = (*made.rows[at][:9], beside if number % 20 == 0 else beneath)
+    assert found_in(made).limit.kind is not LimitKind.LOCK
+    made.names[0] = "python3"
+    assert found_in(made).limit.name == "GIL"
+
+
 def test_the_word_of_a_thread_that_parks_is_no_lock_though_a_channel_has_one_for_a_moment() -> None:
     made = pipeline(fast=2, slow=10)
     inside = ("<std::sync::mpmc::array::Channel>::recv::{closure#1}", "app::main")

@@ -92,6 +92,8 @@ def lock_of(facts: Facts, total: float) -> Limit | None:
     )
     if gil and _one_runs(facts, threads):
         return None
+    if not gil and not word.sure and word.beneath_python:
+        return None  # of an interpreter's own words only its lock is one
     if not facts.own & {facts.schedule.threads[thread].pid for thread in threads}:
         return _of_peer(facts, threads, word, gil, part, confidence)
     name = "GIL" if gil else word.name

@@ -353,7 +353,8 @@ def _judge(word: Word, window: int) -> None:
             and not _passed_round(word)
         )
         return
-    if told >= 1:
+    # (Of what waits right beneath Python code few stacks may look like another wait: they don't decide.)
+    if told > word.beneath_python:
         locks = sum(number for name, number in word.waits_in.items() if name.startswith("lock"))
         word.sure = True
         word.lock = locks > 0.5 * told and word.waits >= _LEAST_WAITS
