@@ -41,14 +41,14 @@ __all__ = [
 ]
 
 
-class Stream(Protocol):
+class TextStream(Protocol):
     """Where text goes to: what is asked of it is whether somebody watches."""
 
     def isatty(self) -> bool:
         """Whether it is a terminal."""
 
 
-def wants_style(stream: Stream, environment: Mapping[str, str] | None = None) -> bool:
+def wants_style(stream: TextStream, environment: Mapping[str, str] | None = None) -> bool:
     """Whether colour and box drawing are welcome: on a terminal, unless NO_COLOR or TERM=dumb asks for
     none."""
     variables = os.environ if environment is None else environment

@@ -333,7 +333,7 @@ def test_intervals_merge_where_the_lowest_value_leaves_no_room_for_three_digits(
 ) -> None:
     one = Histogram(lowest, MAX_VALUE, digits)
     one.record_many([lowest, 2 * lowest])
-    total = hlog.merged([hlog.Interval(0.0, 1.0, one)] * 2)
+    total = hlog.merged([hlog.LogInterval(0.0, 1.0, one)] * 2)
     assert total.count == 4
     assert total.bins.lowest == lowest
     assert total.bins.digits >= digits

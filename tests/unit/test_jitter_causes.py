@@ -16,14 +16,14 @@ from latlab.jitter import (
     analyse,
 )
 from latlab.jitter._attribution import (
-    Disturbance,
+    KernelDisturbance,
     _fill,
     attribute,
     count_only,
     disturbances,
     is_kernel_thread,
 )
-from latlab.jitter._measure import Measured
+from latlab.jitter._measure import MeasuredRun
 from latlab.model.evidence.jitter import BeatCause
 from latlab.model.evidence.said import said
 from latlab.model.machine.jitter import JitterResult
@@ -73,7 +73,7 @@ def test_each_instant_of_a_gap_goes_to_the_disturbance_that_began_last(
     spans: list[tuple[int, int, str]],
 ) -> None:
     ran = sorted(
-        (Disturbance(a, a + n, "thread", "kernel", name) for a, n, name in spans),
+        (KernelDisturbance(a, a + n, "thread", "kernel", name) for a, n, name in spans),
         key=lambda one: (one.start_ns, -one.end_ns),
     )
     expected: dict[str, float] = {}
@@ -114,7 +114,7 @@ def test_somebody_else_who_measures_on_the_core_is_a_source_of_its_gaps() -> Non
 
 
 def test_a_gap_that_ended_a_run_without_a_trace_is_not_said_to_be_empty() -> None:
-    measured = Measured(
+    measured = MeasuredRun(
         (core(gap_each_ns=np.array([51_000.0]), wall_ticks=26_000_000),),
         None, None, {}, None, False, whole=False, stopped_cpu=1, trace_stopped="stopped",
     )  # fmt: skip
@@ -137,7 +137,7 @@ def test_latlabs_own_threads_are_no_source() -> None:
 
 def test_what_ran_in_the_gap_that_ended_a_run_is_told() -> None:
     one = core(gap_each_ns=np.array([51_000.0]), wall_ticks=26_000_000)
-    measured = Measured(
+    measured = MeasuredRun(
         (one,), events(**VANDAL), None, {}, None, False, whole=False, stopped_cpu=1, trace_stopped="stopped"
     )  # fmt: skip
     result = analyse(measured)
@@ -173,7 +173,7 @@ def beat_of_ticks(tick_in_gaps: bool) -> list[str]:
         gap_start_ns=times.astype(float), gap_each_ns=np.full(len(times), 42_000.0), outliers=len(times),
         preempted=np.ones(len(times), np.uint8), start_ns=0, wall_ticks=2_600_000_000,
     )  # fmt: skip
-    measured = Measured((one,), found, None, {}, None, False, tick_hz=250)
+    measured = MeasuredRun((one,), found, None, {}, None, False, tick_hz=250)
     return [period.cause for period in analyse(measured).periods]
 
 

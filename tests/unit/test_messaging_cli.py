@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from latlab.cli.messaging import messaging
 from latlab.errors import ExitCode, UsageError
 from latlab.messaging import analyse
-from latlab.messaging._limit import Limit, Probe
+from latlab.messaging._limit import RateLimit, RateProbe
 from latlab.model.messaging.options import settings_of
 from latlab.model.messaging.results import Facts, Measurement, Settings, Side
 
@@ -61,8 +61,8 @@ def test_a_value_that_means_nothing_is_told_with_its_option(option: str, value: 
 def test_where_not_even_the_lowest_rate_holds_it_is_said_which_one_that_was(
     monkeypatch: pytest.MonkeyPatch, quiet: bool, code: ExitCode
 ) -> None:
-    fails = Probe(200.0, 30_000_000, False, "p99 is above the objective", not quiet)
-    nothing = Limit(None, 200.0, 0, 1, 0.0, (fails,))
+    fails = RateProbe(200.0, 30_000_000, False, "p99 is above the objective", not quiet)
+    nothing = RateLimit(None, 200.0, 0, 1, 0.0, (fails,))
     monkeypatch.setattr("latlab.messaging.find_limit", lambda *_args, **_kw: nothing)
     order = ["find-limit", "--transport", "tcp", "--objective", "p99<20ms", "--low", "200"]
     done = CliRunner().invoke(messaging, order, standalone_mode=False)

@@ -15,7 +15,7 @@ from latlab.messaging import _recording, analyse, check, every_transport, load_w
 from latlab.messaging.products.product import amqp_refusal
 from latlab.messaging.products.servers import Mqtt
 from latlab.messaging.running.schedule import schedule, sizes_of
-from latlab.messaging.running.shared import Body, Layout, bodies_of
+from latlab.messaging.running.shared import Body, SharedLayout, bodies_of
 from latlab.model.messaging.options import settings_of
 from latlab.model.messaging.results import Facts, Measurement, Settings, Side
 
@@ -119,7 +119,7 @@ def test_facts_are_read_back_with_the_options_of_the_client() -> None:
 
 
 def test_each_word_that_processes_share_has_one_place() -> None:
-    layout = Layout(total=10, senders=2, receivers=3, groups=2, stalls=1)
+    layout = SharedLayout(total=10, senders=2, receivers=3, groups=2, stalls=1)
     places = [layout.sent, layout.confirmed, layout.received(0), layout.received(1), layout.stalled]
     words = [word for place in places for word in range(place.start, place.stop)]
     blocks = [layout.sender(0), layout.sender(1), *(layout.receiver(i) for i in range(3))]

@@ -11,7 +11,7 @@ import pytest
 from latlab.cli.messaging._options import axis_of
 from latlab.errors import InputError, UsageError
 from latlab.messaging import find_limit, parse_objective, stability
-from latlab.messaging._limit import Probe
+from latlab.messaging._limit import RateProbe
 from latlab.messaging.running.feed import arrival_ns
 from latlab.messaging.running.schedule import patience_s
 from latlab.messaging.running.shared import Body
@@ -20,8 +20,8 @@ from latlab.reports.messaging.gnuplot import histogram, per_message, write_gnupl
 
 
 def limit_at(rate: float) -> object:
-    def probe(tried: float, _: float) -> Probe:
-        return Probe(tried, int(tried), tried <= rate, "holds" if tried <= rate else "fails")
+    def probe(tried: float, _: float) -> RateProbe:
+        return RateProbe(tried, int(tried), tried <= rate, "holds" if tried <= rate else "fails")
 
     return find_limit(Settings("ring"), parse_objective("p99<1ms"), low_hz=1000.0, high_hz=1e7, probe=probe)
 
@@ -59,9 +59,9 @@ def test_a_rate_at_which_a_queue_grows_does_not_hold_though_the_objective_does(
 def test_what_a_full_store_carries_for_a_while_is_no_limit() -> None:
     sustained_hz, store = 4000.0, 300.0  # a token bucket
 
-    def probe(tried: float, seconds: float) -> Probe:
+    def probe(tried: float, seconds: float) -> RateProbe:
         holds = (tried - sustained_hz) * seconds <= store
-        return Probe(tried, 1, holds, "", carried_hz=tried if holds else sustained_hz)
+        return RateProbe(tried, 1, holds, "", carried_hz=tried if holds else sustained_hz)
 
     found = find_limit(Settings("tcp"), parse_objective("p99<1ms"), probe=probe)
 
@@ -73,7 +73,7 @@ def test_what_a_full_store_carries_for_a_while_is_no_limit() -> None:
 def test_a_rate_that_holds_for_a_moment_only_has_no_limit() -> None:
     found = find_limit(
         Settings("tcp"), parse_objective("p99<1ms"), high_hz=4000.0,
-        probe=lambda rate, seconds: Probe(rate, 1, seconds < 1.0, ""),
+        probe=lambda rate, seconds: RateProbe(rate, 1, seconds < 1.0, ""),
     )  # fmt: skip
     assert (found.rate_hz, found.fails_at_hz) == (None, 1000.0)
 
@@ -81,10 +81,10 @@ def test_a_rate_that_holds_for_a_moment_only_has_no_limit() -> None:
 def test_a_rate_that_failed_while_others_took_the_cpus_is_tried_again() -> None:
     tries: list[float] = []
 
-    def probe(tried: float, _: float) -> Probe:
+    def probe(tried: float, _: float) -> RateProbe:
         tries.append(tried)
         holds = tried <= 77_000 and not (tried == 8000 and tries.count(8000) < 3)
-        return Probe(tried, 1, holds, "", disturbed=not holds and tried <= 77_000)
+        return RateProbe(tried, 1, holds, "", disturbed=not holds and tried <= 77_000)
 
     found = find_limit(Settings("ring"), parse_objective("p99<1ms"), high_hz=1e7, probe=probe)
     assert found.rate_hz is not None
@@ -95,7 +95,7 @@ def test_a_rate_that_failed_while_others_took_the_cpus_is_tried_again() -> None:
 def test_the_highest_rate_is_tried_itself() -> None:
     found = find_limit(
         Settings("ring"), parse_objective("p99<1ms"), low_hz=200.0, high_hz=1000.0,
-        probe=lambda rate, _: Probe(rate, 1, True, "holds"),
+        probe=lambda rate, _: RateProbe(rate, 1, True, "holds"),
     )  # fmt: skip
     assert (found.rate_hz, found.fails_at_hz) == (1000.0, None)
 
@@ -104,8 +104,8 @@ def test_the_highest_rate_is_tried_itself() -> None:
 def test_a_limit_is_not_trusted_where_a_rate_failed_while_others_took_cpus(
     disturbed: bool, trustworthy: bool
 ) -> None:
-    def probe(tried: float, _: float) -> Probe:
-        return Probe(tried, int(tried), tried <= 5000, "", disturbed and tried > 5000)
+    def probe(tried: float, _: float) -> RateProbe:
+        return RateProbe(tried, int(tried), tried <= 5000, "", disturbed and tried > 5000)
 
     found = find_limit(Settings("ring"), parse_objective("p99<1ms"), high_hz=1e7, probe=probe)
 

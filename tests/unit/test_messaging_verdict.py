@@ -9,7 +9,7 @@ from tests.files.messaging_made import measurement
 
 from latlab.messaging import analyse
 from latlab.messaging.judging.periods import find_period
-from latlab.model.messaging.results import Facts, Limiting, Measurement, Part, Settings, Side, Throttled
+from latlab.model.messaging.results import Facts, Limiting, Measurement, PartUse, Settings, Side, Throttled
 from latlab.reports.messaging.verdict import finding, verdict
 
 FACTS = Facts("tcp", "TCP", True, True, 1 << 20, "here", "native")
@@ -32,7 +32,7 @@ def measured(
         foreign_cpu_ns=0,
         elapsed_ns=500 * MS,
         wait="block",
-        parts={"sender": Part(50 * MS, 0), "broker": Part(50 * MS, 0), "receiver": Part(50 * MS, 0)},
+        parts={"sender": PartUse(50 * MS, 0), "broker": PartUse(50 * MS, 0), "receiver": PartUse(50 * MS, 0)},
         cpus=4,
     )
     return replace(plain, **changes)
@@ -40,10 +40,10 @@ def measured(
 
 def parts(
     sender: int, broker: int, receiver: int, waited: tuple[int, int, int] = (0, 0, 0)
-) -> dict[str, Part]:
+) -> dict[str, PartUse]:
     names = ("sender", "broker", "receiver")
     both = zip(names, (sender, broker, receiver), waited, strict=True)
-    return {name: Part(used * MS, without * MS) for name, used, without in both}
+    return {name: PartUse(used * MS, without * MS) for name, used, without in both}
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,11 @@ def test_a_part_that_always_ran_or_waited_for_a_cpu_limits_and_is_not_called_sat
 
 
 def test_parts_that_share_a_busy_core_limit_together() -> None:
-    used = {"sender": Part(100 * MS, 0, 0), "broker": Part(250 * MS, 0, 1), "receiver": Part(230 * MS, 0, 1)}
+    used = {
+        "sender": PartUse(100 * MS, 0, 0),
+        "broker": PartUse(250 * MS, 0, 1),
+        "receiver": PartUse(230 * MS, 0, 1),
+    }
     v = analyse(measured(parts=used)).verdict
     assert (v.limiting, v.parts) == (Limiting.CORE, ("broker", "receiver"))
 

@@ -10,7 +10,7 @@ from latlab.model.queues.analysis import DoubtKind, Verdict
 from latlab.model.queues.observation import Observation, Process, Queue, QueueKind, Stage
 from latlab.queues import analyse
 from latlab.queues.judge.measures.series import expand, steady_window
-from latlab.queues.model.tandem import Line, Times, observe, simulate
+from latlab.queues.model.tandem import EventTimes, Line, observe, simulate
 from latlab.reports.queues.doubts import doubt_in_words
 from latlab.reports.queues.text import answer
 
@@ -310,7 +310,7 @@ def pooled_line(
         went.append(np.sort(taken))
         put = np.sort(left)
     line = Line(stages=len(workers), capacity=256)
-    return observe(line, Times(np.array([came]), np.array([went]), put[None]), 0, service_ns / 4)
+    return observe(line, EventTimes(np.array([came]), np.array([went]), put[None]), 0, service_ns / 4)
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -3,20 +3,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latlab.lab.trading.overhead import Run, compared
+from latlab.lab.trading.overhead import OverheadRun, compared
 from latlab.reports.queues.overhead_text import overhead_lines
 from latlab.stats.quantiles import median_bounds
 from latlab.system.kernel.counters import CacheCount
 
 
-def runs(slowdown: float, rounds: int = 6) -> list[list[Run]]:
+def runs(slowdown: float, rounds: int = 6) -> list[list[OverheadRun]]:
     """Rounds that differ from one another tenfold, with a sampler that slows every event alike."""
     made = []
     for number in range(rounds):
         base = np.arange(100, 200) * 1000 * (1 + 9 * (number % 2))
         there = {"q": base, "": 3 * base}
         seen = {name: np.rint(times * (1 + slowdown)).astype(np.int64) for name, times in there.items()}
-        made.append([Run(0, there), Run(100_000, seen, 120_000.0, CacheCount(200 + number, 20))])
+        made.append(
+            [OverheadRun(0, there), OverheadRun(100_000, seen, 120_000.0, CacheCount(200 + number, 20))]
+        )
     return made
 
 
@@ -55,7 +57,7 @@ def test_the_cache_is_counted_per_run_or_told_to_be_unavailable() -> None:
 
 
 def test_what_was_dropped_or_starved_is_warned_of() -> None:
-    rows = [[Run(0, {}, dropped=3), Run(100_000, {}, 900_000.0)]]
+    rows = [[OverheadRun(0, {}, dropped=3), OverheadRun(100_000, {}, 900_000.0)]]
     first, second = compared(rows, 2.0, (), "").warnings
     assert first.startswith("3 messages were dropped")
     assert "900 µs (p99)" in second

@@ -9,7 +9,7 @@ from latlab.cli import main
 from latlab.model.machine.environment import Environment
 from latlab.queues import analyse, landmarks
 from latlab.queues.model.tandem import Line, observe, simulate
-from latlab.reports.queues.compare_html import Side, write_comparison
+from latlab.reports.queues.compare_html import ComparedSide, write_comparison
 from latlab.reports.queues.html import write_queues_report
 from latlab.reports.queues.text import analysis_lines, compare_lines
 
@@ -55,7 +55,7 @@ def test_an_analysis_tells_the_landmarks_in_text_and_json(line: Any) -> None:
 
 def test_a_comparison_page_draws_both_runs(line: Any, tmp_path: Any) -> None:
     observation, _ = line
-    one, two = (Side(name, observation, analyse(observation)) for name in ("one", "two"))
+    one, two = (ComparedSide(name, observation, analyse(observation)) for name in ("one", "two"))
     write_comparison(tmp_path / "page.html", one, two, Environment({}), ["the kernel"])
     page = (tmp_path / "page.html").read_text()
     assert "differ in the kernel" in page

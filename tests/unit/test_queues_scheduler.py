@@ -3,17 +3,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latlab.queues.sample.scheduler import FUTEX, FUTEX_END, SWITCH, WAKING, Threads
+from latlab.queues.sample.scheduler import FUTEX, FUTEX_END, SWITCH, WAKING, ThreadStates
 
 STAGE, HOG, OWNER = 10, 20, 30
 NAMES = {STAGE: "stage", HOG: "hog", OWNER: "owner"}
 
 
-def threads(*rows: tuple[int, int, int, int, int]) -> Threads:
+def threads(*rows: tuple[int, int, int, int, int]) -> ThreadStates:
     """Rows of t_ns, event, tid, other, value; all on CPU 3."""
     names = ("t_ns", "event", "tid", "other", "value")
     columns = {name: np.array(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
-    return Threads({**columns, "cpu": np.full(len(rows), 3)}, NAMES)
+    return ThreadStates({**columns, "cpu": np.full(len(rows), 3)}, NAMES)
 
 
 def test_a_thread_that_another_took_the_cpu_from_was_ready_and_says_by_whom() -> None:

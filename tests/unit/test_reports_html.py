@@ -19,7 +19,7 @@ from latlab.reports.diagnosis.demo_html import _joined
 from latlab.reports.diagnosis.html import _budget
 from latlab.reports.html import Page
 from latlab.reports.sections import figures, topology
-from latlab.reports.sections.topology import Edge, Node
+from latlab.reports.sections.topology import DrawnQueue, Node
 
 ENVIRONMENT = Environment({"cpu.model": Fact("Z80"), "cpu.governor": Fact(unavailable="no cpufreq")})
 EVIL = "</script><script>alert(1)</script>"
@@ -147,7 +147,7 @@ def test_any_graph_is_laid_out_with_every_stage_once(edges: list[tuple[str, str]
 
 
 def test_a_topology_names_every_stage_and_queue_and_escapes_them() -> None:
-    drawn = topology.draw([Node("book", "97 %", 0.97, True)], [Edge("feed", "book", EVIL, 0.99)])
+    drawn = topology.draw([Node("book", "97 %", 0.97, True)], [DrawnQueue("feed", "book", EVIL, 0.99)])
     assert EVIL not in drawn
     assert [drawn.count(f">{name}</text>") for name in ("feed", "book", "97 %")] == [1, 1, 1]
     assert 'class="wire f4"' in drawn
@@ -156,10 +156,10 @@ def test_a_topology_names_every_stage_and_queue_and_escapes_them() -> None:
 
 
 def test_many_queues_between_two_stages_are_drawn_as_one_edge() -> None:
-    few = [Edge("a", "b", f"q{i}", 0.1 * i) for i in range(4)]
+    few = [DrawnQueue("a", "b", f"q{i}", 0.1 * i) for i in range(4)]
     assert _joined(few) == few
-    many = [*few, Edge("a", "b", "q4", 0.9), Edge("b", "c", "one")]
-    assert _joined(many) == [Edge("a", "b", "5 queues", 0.9), Edge("b", "c", "one")]
+    many = [*few, DrawnQueue("a", "b", "q4", 0.9), DrawnQueue("b", "c", "one")]
+    assert _joined(many) == [DrawnQueue("a", "b", "5 queues", 0.9), DrawnQueue("b", "c", "one")]
 
 
 def test_a_page_with_figures_carries_plotly_packed_and_one_without_does_not() -> None:
@@ -200,7 +200,9 @@ def test_a_budget_is_drawn_in_the_unit_of_its_largest_part(
 
 def test_a_label_has_room_between_its_stages() -> None:
     label = "4,096 of 4,096, most 4,096"
-    drawn = topology.draw([], [Edge("a", "b", label), Edge("b", "c", label), Edge("a", "c", label)])
+    drawn = topology.draw(
+        [], [DrawnQueue("a", "b", label), DrawnQueue("b", "c", label), DrawnQueue("a", "c", label)]
+    )
 
     boxes = [(float(x), float(w)) for x, w in re.findall(r'class="box" x="([\d.]+)".*? width="(\d+)"', drawn)]
     plates = [

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from latlab.words import plural
 
-__all__ = ["DICTIONARY_BATCH", "RECORD_BATCH", "SCHEMA", "FramingError", "Message", "messages"]
+__all__ = ["DICTIONARY_BATCH", "RECORD_BATCH", "SCHEMA", "ArrowMessage", "FramingError", "messages"]
 
 # Message.header_type of format/Message.fbs.
 SCHEMA, DICTIONARY_BATCH, RECORD_BATCH = 1, 2, 3
@@ -40,7 +40,7 @@ class FramingError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ArrowMessage:
     """One whole message of a stream: what it is, and the bytes [begin, end) that it takes."""
 
     kind: int
@@ -48,7 +48,7 @@ class Message:
     end: int
 
 
-def messages(read: Callable[[int, int], bytes], size: int) -> Iterator[Message]:
+def messages(read: Callable[[int, int], bytes], size: int) -> Iterator[ArrowMessage]:
     """The whole messages at the start of a stream, up to its end mark or to an unfinished message.
 
     Args:
@@ -79,7 +79,7 @@ def messages(read: Callable[[int, int], bytes], size: int) -> Iterator[Message]:
         end = body + body_length
         if end > size:
             return
-        yield Message(kind, at, end)
+        yield ArrowMessage(kind, at, end)
         at = end
 
 

@@ -328,7 +328,7 @@ class Recording:
     def _series_path(self, name: str) -> Path:
         return self.path / f"{name}.arrows"
 
-    def _read_checked(self, name: str) -> tuple[int, list[_arrow_stream.Message], int]:
+    def _read_checked(self, name: str) -> tuple[int, list[_arrow_stream.ArrowMessage], int]:
         path = self._series_path(name)
         if not _NAME.fullmatch(name) or not path.is_file():
             raise InputError(self.path, f"has no series '{name}'", remedy=_choice(self.names()))
@@ -340,13 +340,13 @@ class Recording:
             raise InputError(path, what, place=f"offset {size - unfinished}", remedy=_COPY_AGAIN)
         return size, chunks, unfinished
 
-    def _read(self, name: str) -> tuple[int, list[_arrow_stream.Message], int]:
+    def _read(self, name: str) -> tuple[int, list[_arrow_stream.ArrowMessage], int]:
         """A series' length, the messages up to its last finished chunk, and how many bytes follow that."""
         path = self._series_path(name)
         with TrustedFile(path, named=True) as file:
             return self._framed(file)
 
-    def _framed(self, file: TrustedFile) -> tuple[int, list[_arrow_stream.Message], int]:
+    def _framed(self, file: TrustedFile) -> tuple[int, list[_arrow_stream.ArrowMessage], int]:
         path, size = file.path, file.size
         try:
             found = list(_arrow_stream.messages(lambda at, length: file.read(at, length), size))

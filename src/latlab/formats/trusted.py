@@ -18,8 +18,17 @@ from latlab.errors import InputError, UsageError
 from latlab.words import size
 
 __all__ = [
-    "MOST_TEXT_BYTES", "TrustedFile", "Window", "all_users", "check_own_folder", "check_place",
-    "is_trusted_owner", "make_own_folder", "open_observed", "read_file", "to_write",
+    "MOST_TEXT_BYTES",
+    "FileWindow",
+    "TrustedFile",
+    "all_users",
+    "check_own_folder",
+    "check_place",
+    "is_trusted_owner",
+    "make_own_folder",
+    "open_observed",
+    "read_file",
+    "to_write",
 ]  # fmt: skip
 
 ALL_USERS = "LATLAB_ALL_USERS"
@@ -268,7 +277,7 @@ class TrustedFile:
             self.close()
 
 
-class Window:
+class FileWindow:
     """A file's bytes, of which a part is in memory: a large file that ends early must not fill it.
 
     Attributes:

@@ -83,7 +83,7 @@ def _show_log(path: Path) -> Shown:
     return Shown(what, document, [Table("", columns, rows)])
 
 
-def _totals(intervals: Sequence[hlog.Interval]) -> dict[str, Any]:
+def _totals(intervals: Sequence[hlog.LogInterval]) -> dict[str, Any]:
     """Counts and quantiles of all intervals; None where there is nothing to rank, or scales are mixed."""
     names = [name for _, name in _QUANTILES]
     ratios = {interval.ratio for interval in intervals}

@@ -18,7 +18,7 @@ from latlab.jitter._attribution import (
     disturbances,
 )
 from latlab.jitter._beat import find_periods
-from latlab.jitter._measure import Measured
+from latlab.jitter._measure import MeasuredRun
 from latlab.model.evidence.jitter import BeatCause, BeatSaid, JitterSaid
 from latlab.model.evidence.said import Said, kind_of, said
 from latlab.model.machine.jitter import CoreJitter, Exceeded, JitterResult, JitterWarning, Period, WarningKind
@@ -35,7 +35,7 @@ _ON_BEAT = 0.03  # of the period to both sides
 _MOSTLY, _SELDOM = 0.8, 0.4  # of the gaps on the beat, and of those beside it
 
 
-def analyse(measured: Measured, *, periodic: bool = True) -> JitterResult:
+def analyse(measured: MeasuredRun, *, periodic: bool = True) -> JitterResult:
     """Sources, periods, warnings.
 
     Args:
@@ -95,11 +95,11 @@ def analyse(measured: Measured, *, periodic: bool = True) -> JitterResult:
     )
 
 
-def _throttled(measured: Measured) -> bool:
+def _throttled(measured: MeasuredRun) -> bool:
     return measured.throttled is not None and measured.throttled.count > 0
 
 
-def _exceeded(measured: Measured) -> Exceeded | None:
+def _exceeded(measured: MeasuredRun) -> Exceeded | None:
     """The last gap of the core that ended the run, and what ran in it."""
     core = next((one for one in measured.cores if one.cpu == measured.stopped_cpu), None)
     if core is None or not len(core.gap_start_ns):

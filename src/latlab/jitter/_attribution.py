@@ -23,7 +23,7 @@ import numpy as np
 from latlab.model.machine.jitter import CoreJitter, Source
 from latlab.system.kernel.samples import Events, name_of
 
-__all__ = ["Attribution", "Disturbance", "attribute", "below_kernel", "count_only", "disturbances"]
+__all__ = ["Attribution", "KernelDisturbance", "attribute", "below_kernel", "count_only", "disturbances"]
 
 _EDGE_NS = 4_000.0  # interrupt entry and exit, two context switches and cold caches after them
 _SLACK_NS = 300.0  # between the counter's line through the run and the kernel's clock
@@ -47,7 +47,7 @@ _UNTRACED_SHARE = 0.01  # of the unexplained gaps: fewer interrupts that no trac
 
 
 @dataclass(frozen=True)
-class Disturbance:
+class KernelDisturbance:
     """Something that ran on a core between two times (ns, CLOCK_MONOTONIC)."""
 
     start_ns: int
@@ -101,7 +101,7 @@ def disturbances(
     *,
     throttled: bool = True,
     own_tids: frozenset[int] = frozenset(),
-) -> list[Disturbance]:
+) -> list[KernelDisturbance]:
     """Everything that ran on a CPU besides the threads named `own`, by start.
 
     Args:
@@ -126,7 +126,7 @@ def _on(events: Events, name: str, cpu: int) -> dict[str, Any]:
 
 def _threads(
     events: Events, cpu: int, own: str, end_ns: int, throttled: bool, own_tids: frozenset[int]
-) -> list[Disturbance]:
+) -> list[KernelDisturbance]:
     if "sched:sched_switch" not in events:
         return []
     rows = _on(events, "sched:sched_switch", cpu)
@@ -144,19 +144,19 @@ def _threads(
         if tid == 0:
             # Our spinning thread always wants to run: an idle core beside it means that it was not let.
             what = ("throttling", "kernel", "idle: throttled, or paused")
-            found.append(Disturbance(start, end, *(what if throttled else IDLE)))
+            found.append(KernelDisturbance(start, end, *(what if throttled else IDLE)))
             continue
         if tid in own_tids:
-            found.append(Disturbance(start, end, OWN, "latlab", name))
+            found.append(KernelDisturbance(start, end, OWN, "latlab", name))
             continue
         if tid not in kernel:
             kernel[tid] = is_kernel_thread(tid, name)
         layer = "kernel" if kernel[tid] else "other threads"
-        found.append(Disturbance(start, end, "thread", layer, name))
+        found.append(KernelDisturbance(start, end, "thread", layer, name))
     return found
 
 
-def _pairs(events: Events, cpu: int, name: str, group: str, event: str) -> list[Disturbance]:
+def _pairs(events: Events, cpu: int, name: str, group: str, event: str) -> list[KernelDisturbance]:
     entry, leave = _on(events, name, cpu), _on(events, f"{name[:-6]}_exit", cpu)
     at = np.searchsorted(leave["time_ns"], entry["time_ns"])
     found = []
@@ -164,16 +164,16 @@ def _pairs(events: Events, cpu: int, name: str, group: str, event: str) -> list[
         if at[i] >= len(leave["time_ns"]):
             continue  # the trace ended inside
         kind, layer, label = _label(group, event, entry, i)
-        found.append(Disturbance(start, int(leave["time_ns"][at[i]]), kind, layer, label))
+        found.append(KernelDisturbance(start, int(leave["time_ns"][at[i]]), kind, layer, label))
     return found
 
 
-def _points(events: Events, cpu: int, name: str, group: str, event: str) -> list[Disturbance]:
+def _points(events: Events, cpu: int, name: str, group: str, event: str) -> list[KernelDisturbance]:
     rows = _on(events, name, cpu)
     found = []
     for i, start in enumerate(rows["time_ns"].tolist()):
         kind, layer, label = _label(group, event.removesuffix("_entry"), rows, i)
-        found.append(Disturbance(start, start + 1, kind, layer, label))
+        found.append(KernelDisturbance(start, start + 1, kind, layer, label))
     return found
 
 
@@ -304,7 +304,7 @@ def attribute(
 
 
 def _filled(
-    core: CoreJitter, ran: Sequence[Disturbance]
+    core: CoreJitter, ran: Sequence[KernelDisturbance]
 ) -> list[dict[tuple[str, str, str], tuple[float, list[float], float]]]:
     """For each kept gap how its time divides, when each source came in it, and how long it ran itself."""
     starts = np.array([one.start_ns for one in ran], dtype=np.float64)
@@ -320,7 +320,7 @@ def _filled(
 
 
 def _fill(
-    start: float, length: float, ran: Sequence[Disturbance]
+    start: float, length: float, ran: Sequence[KernelDisturbance]
 ) -> dict[tuple[str, str, str], tuple[float, list[float], float]]:
     """How the time of one gap divides (the times sum to its length).
 
@@ -339,7 +339,7 @@ def _fill(
     covered = 0.0
     # `inside` is by start: of those that are open the last one is the innermost. An ended one is dropped
     # when it comes to the top: a gap may hold thousands of page faults.
-    opened: list[Disturbance] = []
+    opened: list[KernelDisturbance] = []
     following = 0
     for low, high in pairwise(edges):
         while following < len(inside) and inside[following].start_ns <= low:

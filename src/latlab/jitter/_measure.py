@@ -33,7 +33,7 @@ from latlab.system.kernel.tracing import Tracer
 from latlab.system.quota import Throttling, cpu_throttling
 
 __all__ = [
-    "Measured",
+    "MeasuredRun",
     "Throttling",
     "allowed_cpus",
     "cpu_throttling",
@@ -65,7 +65,7 @@ _GAP_FLOOR_NS = 1_000  # below, a delta is the memory system's or the hypervisor
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRun:
     """A run's raw outcome, for the analysis.
 
     Attributes:
@@ -192,7 +192,7 @@ def measure(
     stop_above_ns: int = 0,
     stop: threading.Event | None = None,
     tracer: Tracer | None = None,
-) -> Measured:
+) -> MeasuredRun:
     """Spin on every one of `cpus` for `seconds`, and note who disturbs.
 
     Args:
@@ -252,7 +252,7 @@ def measure(
         )
     events = None if tracer is None else tracer.take()
     stopped = next((one["cpu"] for one in raw if one["stopped"]), None)
-    return Measured(
+    return MeasuredRun(
         cores,
         None if events is None else replace(events, lost=events.lost - lost_before),
         refused,

@@ -14,7 +14,7 @@ from latlab.formats.recording import Recording, RecordingWriter, open_recording
 from latlab.model.machine.environment import differences
 from latlab.model.machine.jitter import CoreJitter, JitterResult, JitterWarning, Period, Source, WarningKind
 
-__all__ = ["Change", "Comparison", "compare_runs", "merge_runs", "read_run", "record_run"]
+__all__ = ["Comparison", "FigureChange", "compare_runs", "merge_runs", "read_run", "record_run"]
 
 _SCALARS = (
     "cpu", "deltas", "wall_ticks", "pure_ticks", "bridge_ticks", "gap_ticks", "paused_ticks",
@@ -149,7 +149,7 @@ def merge_runs(paths: Sequence[str | os.PathLike[str]]) -> JitterResult:
 
 
 @dataclass(frozen=True)
-class Change:
+class FigureChange:
     """One figure in both runs.
 
     Attributes:
@@ -175,7 +175,7 @@ class Comparison:
         unlike: what differs between the two environments.
     """
 
-    changes: tuple[Change, ...]
+    changes: tuple[FigureChange, ...]
     unlike: tuple[str, ...]
 
     @property
@@ -223,7 +223,7 @@ def compare_runs(
             if high < 1 and ratio < 1 / _MARGIN
             else "no change"
         )
-        changes.append(Change(name, float(low_a), float(low_b), ratio, low, high, verdict))
+        changes.append(FigureChange(name, float(low_a), float(low_b), ratio, low, high, verdict))
     unlike = tuple(str(one) for one in differences(first.environment, second.environment))
     return Comparison(tuple(changes), unlike)
 

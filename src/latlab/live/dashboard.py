@@ -13,13 +13,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tornado.iostream import IOStream, StreamClosedError
 
 from latlab.formats.documents import dumps
 from latlab.live.web import Handler, Server
-from latlab.model.queues.live import QueueNow, Snapshot
+from latlab.model.queues.live import Observable, QueueNow, Snapshot
 from latlab.reports.assets.files import asset
 from latlab.reports.sections import topology
 from latlab.words import number, short
@@ -43,17 +43,6 @@ _FULL_HEAD = (
     b"too many browsers look at once\n"
 )
 _CATCHES_UP_S = 0.5  # a look that judges takes longer than others: those after it make up for it
-
-
-class Source(Protocol):
-    """Something that can be looked at."""
-
-    @property
-    def alive(self) -> bool:
-        """The application runs."""
-
-    def look(self) -> Snapshot:
-        """What it is now."""
 
 
 def mean_time_ns(snapshot: Snapshot) -> float | None:
@@ -138,7 +127,9 @@ def drawing(snapshot: Snapshot) -> str:
         )
         for name in names
     ]
-    edges = [topology.Edge(queue.source, queue.drain, _filled(queue), queue.fill_share) for queue in queues]
+    edges = [
+        topology.DrawnQueue(queue.source, queue.drain, _filled(queue), queue.fill_share) for queue in queues
+    ]
     return topology.draw(nodes, edges)
 
 
@@ -215,7 +206,7 @@ class Dashboard:
 
     def __init__(
         self,
-        source: Source,
+        source: Observable,
         happenings: Callable[[Snapshot], Sequence[Happening]],
         title: str,
         *,

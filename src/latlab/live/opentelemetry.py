@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from latlab.live.prometheus import SERIES_PER_QUEUE, Looks
-from latlab.model.queues.live import QueueNow, Snapshot
+from latlab.live.prometheus import SERIES_PER_QUEUE
+from latlab.model.queues.live import Observable, QueueNow, Snapshot
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, Observation
@@ -39,7 +39,7 @@ _SOCKET = (
 class _Shared:
     """One look for all instruments of a collection: they are asked one after another, and should agree."""
 
-    def __init__(self, source: Looks, most_series: int, fresh_seconds: float) -> None:
+    def __init__(self, source: Observable, most_series: int, fresh_seconds: float) -> None:
         self._source = source
         self._most_queues = most_series // SERIES_PER_QUEUE
         self._fresh_seconds = fresh_seconds
@@ -56,7 +56,9 @@ class _Shared:
             return chosen[: self._most_queues]
 
 
-def instruments(meter: Meter, source: Looks, *, most_series: int = 2000, fresh_seconds: float = 0.1) -> None:
+def instruments(
+    meter: Meter, source: Observable, *, most_series: int = 2000, fresh_seconds: float = 0.1
+) -> None:
     """Register the instruments of an application's queues and sockets.
 
     Args:

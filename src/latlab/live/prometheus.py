@@ -9,14 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from latlab.live.web import Handler, Server
-from latlab.model.queues.live import QueueNow, Snapshot
+from latlab.model.queues.live import Observable, QueueNow, Snapshot
 
 __all__ = ["SERIES_PER_QUEUE", "exposition", "serve"]
 
@@ -36,17 +35,6 @@ _SOCKET_METRICS = (
 )
 SERIES_PER_QUEUE = len(_METRICS)
 _LABELS = ("queue", "number", "source", "drain")
-
-
-class Looks(Protocol):
-    """Something that can be looked at: an attachment."""
-
-    @property
-    def alive(self) -> bool:
-        """The application runs."""
-
-    def look(self) -> Snapshot:
-        """What it is now."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +77,7 @@ def exposition(snapshot: Snapshot, most_series: int) -> str:
 
 
 class _Metrics(Handler):
-    def initialize(self, source: Looks, most_series: int) -> None:
+    def initialize(self, source: Observable, most_series: int) -> None:
         self._source, self._most_series = source, most_series
 
     def get(self) -> None:
@@ -98,7 +86,7 @@ class _Metrics(Handler):
         self.finish(exposition(seen, self._most_series))
 
 
-def serve(source: Looks, address: str, port: int, most_series: int, token: str | None = None) -> Server:
+def serve(source: Observable, address: str, port: int, most_series: int, token: str | None = None) -> Server:
     """A server of /metrics; the caller starts and stops it.
 
     When the application has ended its series end, too: Prometheus marks them stale.

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from rich.text import Text
 from textual import work
@@ -20,7 +20,7 @@ from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Header, Sparkline, Static
 
 from latlab.model.queues.analysis import Verdict
-from latlab.model.queues.live import LatencyNow, QueueNow, Snapshot, StageNow
+from latlab.model.queues.live import LatencyNow, Observable, QueueNow, Snapshot, StageNow
 from latlab.words import count, duration, number, seconds, share, short
 
 __all__ = ["Top", "fill_bar", "latency_text", "verdict_text"]
@@ -35,17 +35,6 @@ _SORTS: tuple[tuple[str, Callable[[QueueNow], object]], ...] = (
 )
 _QUEUE_HEADS = ("queue", "from → to", "fill", "", "high", "in/s", "out/s", "dropped", "blocked")
 _STAGE_HEADS = ("stage", "type", "state", "busy", "blocked", "events/s", "waiting")
-
-
-class Source(Protocol):
-    """Something that can be looked at."""
-
-    @property
-    def alive(self) -> bool:
-        """The application runs."""
-
-    def look(self) -> Snapshot:
-        """What it is now."""
 
 
 def verdict_text(snapshot: Snapshot) -> str:
@@ -195,7 +184,7 @@ class Top(App[None]):
         Binding("enter", "drill", "One queue", show=True),
     ]
 
-    def __init__(self, source: Source, *, period_seconds: float = 1.0, title: str = "") -> None:
+    def __init__(self, source: Observable, *, period_seconds: float = 1.0, title: str = "") -> None:
         super().__init__()
         self._source = source
         self._period_seconds = period_seconds

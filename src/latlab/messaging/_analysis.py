@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from latlab.messaging._summaries import Counted, counted, summarise, summarise_rates
+from latlab.messaging._summaries import CountedSeries, counted, summarise, summarise_rates
 from latlab.messaging.judging.humps import hides_a_rare_way, humps_of
 from latlab.messaging.judging.stability import stability
 from latlab.messaging.judging.verdict import cause_of, judge
 from latlab.messaging.running.schedule import sizes_of
-from latlab.model.messaging.results import Counter, Cpu, Group, Measurement, Peak, Result, Throughput
+from latlab.model.messaging.results import Counter, Cpu, Measurement, Peak, ReceiverGroup, Result, Throughput
 from latlab.model.statistics.summary import Summary
 from latlab.stats.quantiles import rank
 from latlab.words import duration
@@ -175,7 +175,7 @@ def _confirmed(m: Measurement) -> tuple[Summary | None, int]:
     return summarise((confirmed - sent)[both]), int(np.count_nonzero((sent >= 0) & (confirmed < 0)))
 
 
-def _groups(m: Measurement) -> tuple[Group, ...]:
+def _groups(m: Measurement) -> tuple[ReceiverGroup, ...]:
     """What each group of several receivers had; its receivers' counts are with the warm-up."""
     s, found = m.settings, []
     if s.receivers == 1:
@@ -187,7 +187,7 @@ def _groups(m: Measurement) -> tuple[Group, ...]:
         arrived = (had >= 0) & (sent >= 0)
         counts = tuple(side.count for side in m.receivers[number :: s.groups])
         lost = int(np.count_nonzero((sent >= 0) & (had < 0)))
-        found.append(Group(counts, lost, summarise((had - since)[arrived])))
+        found.append(ReceiverGroup(counts, lost, summarise((had - since)[arrived])))
     return tuple(found)
 
 
@@ -214,7 +214,7 @@ def _steps(sent: Integers, received: Integers, latency: Integers) -> tuple[int, 
     return rising, falling, violations, backwards
 
 
-def _throughput(at: Integers, apart: Counted | None, window: int, size: float) -> Throughput:
+def _throughput(at: Integers, apart: CountedSeries | None, window: int, size: float) -> Throughput:
     """Over the whole run, and by windows: 1 / overhead, undefined (and counted) where the overhead is 0."""
     span = int(at[-1] - at[0]) if at.size > 1 else 0
     rate = (at.size - 1) * 1e9 / span if span > 0 else None
@@ -295,7 +295,7 @@ def _cpu_windows(m: Measurement, longest_stay_ns: int) -> dict[str, Summary]:
 def _peaks(
     numbers: Integers,
     latency: Integers,
-    spread: Counted,
+    spread: CountedSeries,
     due: Integers,
     total: int,
     *,

@@ -19,7 +19,7 @@ from latlab.model.messaging.results import INTERRUPTED, Doubt, Measurement, Resu
 from latlab.stats.quantiles import nearest_rank
 
 __all__ = [
-    "Change",
+    "PercentileChange",
     "calibrate",
     "compare",
     "sweep",
@@ -115,7 +115,7 @@ def calibrate(size: int = 64) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Change:
+class PercentileChange:
     """One percentile of two runs.
 
     Attributes:
@@ -152,7 +152,9 @@ def disturbance(m: Measurement) -> Doubt | None:
     return next(iter(disturbed(m, intended_latencies(m))), None)
 
 
-def compare(a: Measurement, b: Measurement, *, threshold: float = 0.05, seed: int = 1) -> list[Change]:
+def compare(
+    a: Measurement, b: Measurement, *, threshold: float = 0.05, seed: int = 1
+) -> list[PercentileChange]:
     """How the latencies of two runs differ, as far as one run of each can tell.
 
     Within a run messages that follow one another are alike, so whole blocks of them are drawn (moving-block
@@ -182,7 +184,7 @@ def compare(a: Measurement, b: Measurement, *, threshold: float = 0.05, seed: in
             continue
         before, after = (float(nearest_rank(v, q)) for v in latency)
         if same:
-            found.append(Change(name, before, after, 1.0, 1.0, 1.0, "the same recording"))
+            found.append(PercentileChange(name, before, after, 1.0, 1.0, 1.0, "the same recording"))
             continue
         draws = np.log(_draws(latency[1], q, random)) - np.log(_draws(latency[0], q, random))
         ratio = max(after, 1.0) / max(before, 1.0)
@@ -197,7 +199,7 @@ def compare(a: Measurement, b: Measurement, *, threshold: float = 0.05, seed: in
             verdict = "slower"
         elif quiet and high < 1.0 and ratio < 1 / (1 + threshold):
             verdict = "faster"
-        found.append(Change(name, before, after, ratio, low, high, verdict))
+        found.append(PercentileChange(name, before, after, ratio, low, high, verdict))
     return found
 
 

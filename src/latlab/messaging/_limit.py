@@ -17,11 +17,11 @@ from latlab.messaging._measure import measure_and_analyse
 from latlab.model.messaging.results import INTERRUPTED, Measurement, Settings
 from latlab.stats.quantiles import nearest_rank
 
-__all__ = ["Limit", "Objective", "Probe", "find_limit", "parse_objective"]
+__all__ = ["RateLimit", "RateObjective", "RateProbe", "find_limit", "parse_objective"]
 
 
 @dataclass(frozen=True)
-class Objective:
+class RateObjective:
     """A percentile of the intended-time latency, and what it must stay below."""
 
     quantile: float
@@ -29,7 +29,7 @@ class Objective:
     limit_ns: int
 
 
-def parse_objective(text: str) -> Objective:
+def parse_objective(text: str) -> RateObjective:
     """Read "p99.9<200us".
 
     Raises:
@@ -38,11 +38,13 @@ def parse_objective(text: str) -> Objective:
     found = re.fullmatch(r"\s*p(\d+(?:\.\d+)?)\s*<\s*(\d+(?:\.\d+)?)\s*(ns|us|ms|s)\s*", text)
     if found is None or not 0.0 < float(found[1]) < 100.0:
         raise UsageError(f"'{text}' is not an objective", remedy="write p99.9<200us")
-    return Objective(round(float(found[1]) / 100, 12), f"p{found[1]}", words.duration_of(found[2] + found[3]))
+    return RateObjective(
+        round(float(found[1]) / 100, 12), f"p{found[1]}", words.duration_of(found[2] + found[3])
+    )
 
 
 @dataclass(frozen=True)
-class Probe:
+class RateProbe:
     """One rate that was tried.
 
     Attributes:
@@ -61,7 +63,7 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class Limit:
+class RateLimit:
     """The highest rate that held the objective.
 
     Attributes:
@@ -78,7 +80,7 @@ class Limit:
     held: int
     repeats: int
     confidence: float
-    probes: tuple[Probe, ...]
+    probes: tuple[RateProbe, ...]
     sustained_s: float = 0.0
 
     @property
@@ -90,16 +92,16 @@ class Limit:
 
 def find_limit(
     settings: Settings,
-    objective: Objective,
+    objective: RateObjective,
     *,
     low_hz: float = 1000.0,
     high_hz: float = 1e8,
     seconds: float = 0.5,
     precision: float = 0.02,
     repeats: int = 5,
-    probe: Callable[[float, float], Probe] | None = None,
-    told: Callable[[Probe], None] = lambda _: None,
-) -> Limit:
+    probe: Callable[[float, float], RateProbe] | None = None,
+    told: Callable[[RateProbe], None] = lambda _: None,
+) -> RateLimit:
     """Search the highest rate at which the objective holds: double it, then halve the bracket's ratio.
 
     The found rate has to hold for 20 times as long at a stretch, since what has a store (a token bucket,
@@ -112,9 +114,9 @@ def find_limit(
         probe: runs one rate for so many seconds; injected in tests.
         told: hears of every probe as it ends.
     """
-    done: list[Probe] = []
+    done: list[RateProbe] = []
 
-    def run(rate: float, long: float = seconds) -> Probe:
+    def run(rate: float, long: float = seconds) -> RateProbe:
         for _ in range(1 + (_AGAIN if long == seconds else 1)):
             found = (probe or _prober(settings, objective))(rate, long)
             done.append(found)
@@ -130,7 +132,7 @@ def find_limit(
             break
         passing, rate = rate, min(2 * rate, high_hz)
     if passing is None:
-        return Limit(None, failing, 0, 1, 0.0, tuple(done))
+        return RateLimit(None, failing, 0, 1, 0.0, tuple(done))
     while failing is not None and failing / passing > 1 + precision:
         middle = math.sqrt(passing * failing)
         if run(middle).holds:
@@ -151,20 +153,20 @@ def find_limit(
     chance = sum(math.comb(repeats, k) for k in range(held, repeats + 1)) / 2**repeats
     if not held:
         passing, failing = None, passing
-    return Limit(passing, failing, held, repeats, 1.0 - chance, tuple(done), sustained)
+    return RateLimit(passing, failing, held, repeats, 1.0 - chance, tuple(done), sustained)
 
 
-def _prober(settings: Settings, objective: Objective) -> Callable[[float, float], Probe]:
+def _prober(settings: Settings, objective: RateObjective) -> Callable[[float, float], RateProbe]:
     # A p99.9 takes ten messages above it before it means anything.
     # Fewer than 200 messages don't show whether a queue grows.
     least = max(200, math.ceil(10 / (1.0 - objective.quantile)))
 
-    def probe(rate: float, seconds: float) -> Probe:
+    def probe(rate: float, seconds: float) -> RateProbe:
         found, grows = once(rate, seconds)
         # A start that is slow looks like a queue that grows, and four times as long it doesn't.
         return once(rate, 4 * seconds)[0] if grows and seconds < _LONGEST_S else found
 
-    def once(rate: float, seconds: float) -> tuple[Probe, bool]:
+    def once(rate: float, seconds: float) -> tuple[RateProbe, bool]:
         count = max(least, min(int(rate * seconds), 5_000_000))
         load = settings.load if settings.load == "poisson" else "rate"
         one = settings.with_(
@@ -177,7 +179,7 @@ def _prober(settings: Settings, objective: Objective) -> Callable[[float, float]
         others = disturbance(measurement) is not None
         if result.partial is not None or result.lost or not latency.size:
             why = result.partial or f"{result.lost} messages lost"
-            return Probe(rate, None, False, why, others, None, seconds), False
+            return RateProbe(rate, None, False, why, others, None, seconds), False
         value, carried = int(nearest_rank(latency, objective.quantile)), _carried(measurement)
         grows = value < objective.limit_ns and (result.stability == "rising" or _behind(measurement, latency))
         why = "holds"
@@ -185,7 +187,7 @@ def _prober(settings: Settings, objective: Objective) -> Callable[[float, float]
             why = f"{objective.name} is above the objective"
         elif grows:
             why = "a queue grows: it would not hold for longer"
-        return Probe(rate, value, why == "holds", why, others, carried, seconds), grows
+        return RateProbe(rate, value, why == "holds", why, others, carried, seconds), grows
 
     return probe
 

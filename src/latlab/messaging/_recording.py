@@ -17,7 +17,7 @@ import numpy.typing as npt
 from latlab.errors import InputError
 from latlab.formats.columns import Columns
 from latlab.formats.recording import RecordingWriter, make_empty_folder, open_recording
-from latlab.model.messaging.results import SECRETS, Facts, Measurement, Part, Settings, Side, Throttled
+from latlab.model.messaging.results import SECRETS, Facts, Measurement, PartUse, Settings, Side, Throttled
 from latlab.system.environment import capture
 
 KIND = "messaging"
@@ -159,7 +159,7 @@ def load_run(path: str | os.PathLike[str]) -> Measurement:
             },
             idle=about.get("idle", {}),
             stalls_ns=tuple((n, a, b) for n, a, b in about.get("stalls_ns", ())),
-            parts={name: Part(**part) for name, part in about.get("parts", {}).items()},
+            parts={name: PartUse(**part) for name, part in about.get("parts", {}).items()},
             looks={name: tuple(values) for name, values in about.get("looks", {}).items()},
             throttled=tuple(Throttled(**one) for one in about.get("throttled", ())),
             stolen_ns=about.get("stolen_ns", 0),

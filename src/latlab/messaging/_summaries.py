@@ -15,7 +15,7 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedSeries:
     """A series as its distinct values, rising, and how often each occurs; shapes (k,)."""
 
     values: Integers
@@ -31,14 +31,14 @@ class Counted:
         return [int(self.values[i]) for i in np.searchsorted(np.cumsum(self.counts), ranks)]
 
 
-def counted(to: Integers, from_: Integers = _NONE) -> Counted:
+def counted(to: Integers, from_: Integers = _NONE) -> CountedSeries:
     """The values of `to` - `from_`, or of `to` itself."""
     from latlab._core import messaging as core
 
-    return Counted(*core.count_differences(np.ascontiguousarray(to), np.ascontiguousarray(from_)))
+    return CountedSeries(*core.count_differences(np.ascontiguousarray(to), np.ascontiguousarray(from_)))
 
 
-def summarise(series: Counted | Integers, *, per: int = 1) -> Summary | None:
+def summarise(series: CountedSeries | Integers, *, per: int = 1) -> Summary | None:
     """What `latlab.stats.quantiles.summary` says of the series; None for no values.
 
     Ten million values take some 30 ms to count and 1 ms from there; selections take 2 s.
@@ -46,7 +46,7 @@ def summarise(series: Counted | Integers, *, per: int = 1) -> Summary | None:
     Args:
         per: divides every value, as M does the differences over M messages.
     """
-    if not isinstance(series, Counted):
+    if not isinstance(series, CountedSeries):
         series = counted(series)
     if series.values.size == 0:
         return None
@@ -73,7 +73,7 @@ def summarise(series: Counted | Integers, *, per: int = 1) -> Summary | None:
     )
 
 
-def summarise_rates(apart: Counted, per_ns: float) -> tuple[Summary | None, int]:
+def summarise_rates(apart: CountedSeries, per_ns: float) -> tuple[Summary | None, int]:
     """Of per_ns / x, undefined (and counted) where x is 0 or less: (the summary, how many are undefined)."""
     defined = apart.values > 0
     undefined = int(apart.counts[~defined].sum())

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from latlab.bench.measuring.conditions import FACTORS, LEVELS, Knobs, available, hogs
-from latlab.bench.measuring.probes import Finding, probe
+from latlab.bench.measuring.probes import FactorFinding, probe
 from latlab.bench.processes.process import measure_once
 from latlab.bench.results.raw import Row
 from latlab.bench.results.recorder import Recorder
@@ -95,7 +95,7 @@ def study(
             settings, batch=measure_once(target, dataclasses.replace(settings, iterations=10)).batch
         )
     random = np.random.default_rng(seed)
-    done, probes = 0, dict[str, Finding]()
+    done, probes = 0, dict[str, FactorFinding]()
     with Knobs(varied) as knobs:
         cpu = max(os.sched_getaffinity(0)) if settings.cpu is None else settings.cpu
         priority = settings.priority or os.sched_get_priority_max(os.SCHED_FIFO)

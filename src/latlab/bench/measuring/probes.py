@@ -21,7 +21,7 @@ from latlab.model.evidence.bench import ConditionSaid
 from latlab.model.evidence.said import said
 from latlab.system.settings.tuning import PROBES
 
-__all__ = ["Finding", "busy_shares", "loop_ns", "probe", "processor_share"]
+__all__ = ["FactorFinding", "busy_shares", "loop_ns", "probe", "processor_share"]
 
 PREEMPTS, SHARES = 0.9, 0.75  # of the processor beside one busy process: a class above it, and its own
 LOADED = 0.9  # of every core's time
@@ -54,7 +54,7 @@ print(least)
 
 
 @dataclass(frozen=True)
-class Finding:
+class FactorFinding:
     """What the levels of one factor were seen to do.
 
     Attributes:
@@ -126,7 +126,7 @@ def busy_shares(seconds: float = 0.3) -> dict[int, float]:
     return shares
 
 
-def probe(factor: str, levels: Sequence[str], knobs: Knobs, cpu: int, priority: int) -> Finding:
+def probe(factor: str, levels: Sequence[str], knobs: Knobs, cpu: int, priority: int) -> FactorFinding:
     """Try every level of a factor.
 
     Args:
@@ -141,7 +141,7 @@ def probe(factor: str, levels: Sequence[str], knobs: Knobs, cpu: int, priority: 
     if factor == "load":
         return _of(levels, _load, _loaded)
     if factor == "input":
-        return Finding({}, {}, None, said(ConditionSaid.SEED_GIVEN))
+        return FactorFinding({}, {}, None, said(ConditionSaid.SEED_GIVEN))
 
     def with_file(measure: Callable[[int], float]) -> Callable[[str], float]:
         def at(level: str) -> float:
@@ -164,15 +164,17 @@ def _of(
     levels: Sequence[str],
     measure: Callable[[str], float],
     judge: Callable[[dict[str, float]], _Judged],
-) -> Finding:
+) -> FactorFinding:
     figures: dict[str, float] = {}
     for level in levels:
         try:
             figures[level] = measure(level)
         except LatlabError as error:
-            return Finding({}, figures, None, said(ConditionSaid.NOT_TRIED, level=level, why=str(error)))
+            return FactorFinding(
+                {}, figures, None, said(ConditionSaid.NOT_TRIED, level=level, why=str(error))
+            )
     sentences, effective, why = judge(figures)
-    return Finding(sentences, figures, effective, why)
+    return FactorFinding(sentences, figures, effective, why)
 
 
 def _gap_ms(cpu: int) -> float:

@@ -23,7 +23,7 @@ from latlab.formats import documents
 from latlab.formats.trusted import MOST_TEXT_BYTES, read_file
 from latlab.stats.variance import midmean
 
-__all__ = ["MOST_RUNS", "Run", "add", "is_baseline", "read"]
+__all__ = ["MOST_RUNS", "BaselineRun", "add", "is_baseline", "read"]
 
 Floats = npt.NDArray[np.float64]
 KIND = "bench-baseline"
@@ -32,7 +32,7 @@ _KEPT = 50  # times of a process that is the only one of its run
 
 
 @dataclass(frozen=True)
-class Run:
+class BaselineRun:
     """One run.
 
     Attributes:
@@ -55,7 +55,9 @@ def add(path: Path, tests: Mapping[str, Sequence[Floats]], environment: Mapping[
     """
     runs = read(path) if path.exists() else []
     at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    runs = [*runs, Run({name: _kept(groups) for name, groups in tests.items()}, environment, at)][-MOST_RUNS:]
+    runs = [*runs, BaselineRun({name: _kept(groups) for name, groups in tests.items()}, environment, at)][
+        -MOST_RUNS:
+    ]
     written = [
         {
             "at": run.at,
@@ -76,7 +78,7 @@ def is_baseline(document: Any) -> bool:
     return isinstance(document, Mapping) and document.get("kind") == KIND
 
 
-def read(path: Path) -> list[Run]:
+def read(path: Path) -> list[BaselineRun]:
     """The runs of a file, the oldest first.
 
     Raises:
@@ -92,7 +94,7 @@ def read(path: Path) -> list[Run]:
         raise InputError(path, "is not a baseline", remedy="write it with --save-baseline")
     try:
         runs = [
-            Run(
+            BaselineRun(
                 {
                     str(name): [np.array(group, dtype=np.float64) for group in groups]
                     for name, groups in run["tests"].items()

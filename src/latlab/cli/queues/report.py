@@ -61,10 +61,10 @@ def compare_(before: Path, after: Path, exclude: tuple[str, ...], html: Path | N
     for difference in unlike:
         click.echo(f"latlab: the runs differ in {difference}", err=True)
     if html is not None:
-        from latlab.reports.queues.compare_html import Side, write_comparison
+        from latlab.reports.queues.compare_html import ComparedSide, write_comparison
 
         first, second = (
-            Side(str(path), run, analysis)
+            ComparedSide(str(path), run, analysis)
             for path, run, analysis in zip((before, after), runs, found, strict=True)
         )
         with writing(html):

@@ -28,8 +28,8 @@ from latlab.model.statistics.histogram import MAX_VALUE, Histogram, most_digits
 
 __all__ = [
     "Hgrm",
-    "Interval",
     "Log",
+    "LogInterval",
     "LogWriter",
     "merged",
     "read_hgrm",
@@ -46,7 +46,7 @@ _AGAIN = "copy the file again from where it was written"
 
 
 @dataclass(frozen=True)
-class Interval:
+class LogInterval:
     """One line of a log.
 
     Attributes:
@@ -80,7 +80,7 @@ class Log:
         comments: the other comment lines, without their `#`.
     """
 
-    intervals: tuple[Interval, ...]
+    intervals: tuple[LogInterval, ...]
     version: str | None
     start_time_s: float | None
     comments: tuple[str, ...]
@@ -102,7 +102,7 @@ def read_log(path: str | os.PathLike[str]) -> Log:
     """
     source = Path(path)
     state = _Header()
-    intervals: list[Interval] = []
+    intervals: list[LogInterval] = []
     for number, line in enumerate(_lines(source), start=1):
         if line.startswith("#"):
             state.comment(line)
@@ -116,7 +116,7 @@ def read_log(path: str | os.PathLike[str]) -> Log:
     return Log(tuple(intervals), state.version, state.start, tuple(state.comments))
 
 
-def merged(intervals: Iterable[Interval]) -> Histogram:
+def merged(intervals: Iterable[LogInterval]) -> Histogram:
     """All intervals in one histogram that has room for every one of them, with at least three digits.
 
     Where the lowest value is so large that 64 bits leave no room for three, there are as many as fit.
@@ -347,7 +347,7 @@ class _Header:
         return stamp + (self.base or 0.0)
 
 
-def _interval(line: str, number: int, state: _Header) -> Interval:
+def _interval(line: str, number: int, state: _Header) -> LogInterval:
     tag = None
     if line.startswith("Tag="):
         name, _, line = line.partition(",")
@@ -364,7 +364,7 @@ def _interval(line: str, number: int, state: _Header) -> Interval:
         raise ValueError(f"the histogram is not base64 ({error})") from None
     decoded = decode(data)
     at = state.absolute(start)
-    return Interval(at, length, decoded.histogram, tag, decoded.ratio, decoded.version, number)
+    return LogInterval(at, length, decoded.histogram, tag, decoded.ratio, decoded.version, number)
 
 
 def _lines(source: Path) -> Iterator[str]:

@@ -21,7 +21,7 @@ from latlab.lab.judge.disturbances import losses_in_words, unanswered
 from latlab.lab.judge.foreign_load import Others
 from latlab.lab.judge.outcome import Outcome
 from latlab.lab.judge.residence import Residence, TraceTable
-from latlab.model.diagnosis.pipeline import Discrepancy, Latency, QueueRow, Sampler, StageRow, Whole
+from latlab.model.diagnosis.pipeline import Discrepancy, Latency, QueueRow, SamplerFacts, StageRow, Whole
 from latlab.model.evidence.pipeline import Disturbance, RunDoubt, RunEvidence, RunFinding
 from latlab.model.evidence.queues import QueueEvidence
 from latlab.model.evidence.said import kind_of, said, values_of
@@ -121,7 +121,7 @@ def diagnose(
         if outcome.summary is not None and outcome.role == "trading":
             facts["feeds"] = outcome.summary["feeds"]
             facts["pacing_error_ns"] = outcome.summary["lateness_ns"]
-    found = Sampler(
+    found = SamplerFacts(
         period_ns=observation.period_ns,
         achieved_p50_ns=round(sampler.get("period_p50_ns", 0)),
         achieved_p99_ns=round(sampler.get("period_p99_ns", 0)),
@@ -455,7 +455,7 @@ def _uncounted(queues: Sequence[QueueRow], outcomes: Sequence[Outcome]) -> list[
 
 
 def _distrust(
-    sampler: Sampler,
+    sampler: SamplerFacts,
     outcomes: Sequence[Outcome],
     cores: int,
     others: Others,

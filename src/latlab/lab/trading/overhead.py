@@ -20,7 +20,7 @@ from latlab.lab.trading.traces import trace_files
 from latlab.model.diagnosis.layout import Layout
 from latlab.model.evidence.pipeline import OverheadDoubt
 from latlab.model.evidence.said import said
-from latlab.model.queues.overhead import Overhead, QueueCost, SampleTime, Watched
+from latlab.model.queues.overhead import Overhead, QueueCost, SampleTime, WatchedRuns
 from latlab.queues import Recorder, sample_times, trace_columns
 from latlab.stats.quantiles import median, median_bounds, quantiles
 from latlab.system import clock
@@ -29,7 +29,7 @@ from latlab.system.kernel.counters import CacheCount, CacheCounter
 from latlab.system.scratch import scratch
 from latlab.words import duration
 
-__all__ = ["Run", "compared", "measure_overhead"]
+__all__ = ["OverheadRun", "compared", "measure_overhead"]
 
 _SETTLES = 0.1  # share of a run's events that is left out: threads start and caches fill
 
@@ -37,7 +37,7 @@ Times = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class OverheadRun:
     """One run of the pipeline.
 
     Attributes:
@@ -83,7 +83,7 @@ def measure_overhead(
     """
     conditions = [0, *sorted(set(periods), reverse=True)]
     order = np.random.default_rng(seed)
-    runs: list[list[Run]] = []
+    runs: list[list[OverheadRun]] = []
     unavailable = ""
     with ExitStack() as stack:
         unkept = stack.enter_context(scratch("overhead"))
@@ -122,7 +122,7 @@ def measure_overhead(
     return found
 
 
-def _run(layout: Layout, feeds: Sequence[Path], seconds: float, period_ns: int) -> tuple[Run, str]:
+def _run(layout: Layout, feeds: Sequence[Path], seconds: float, period_ns: int) -> tuple[OverheadRun, str]:
     with scratch("run", shared=True) as folder:
         traces, plan = folder / "traces", folder / "plan"
         plan.write_text(plan_text(layout, RunSettings(feeds, seconds, folder / "link", traces)))
@@ -148,7 +148,7 @@ def _run(layout: Layout, feeds: Sequence[Path], seconds: float, period_ns: int) 
         names = [queue.name for queue in recorder.queues]
         achieved = recorder.achieved["period_p99_ns"] if period_ns else None
         dropped = sum(feed["dropped"] for feed in summary.get("feeds", ()))
-        return Run(period_ns, _times(columns, names), achieved, cache, dropped), why
+        return OverheadRun(period_ns, _times(columns, names), achieved, cache, dropped), why
 
 
 def _counter(pids: Sequence[int]) -> tuple[CacheCounter | None, str]:
@@ -177,7 +177,7 @@ def _times(columns: dict[str, NDArray[np.generic]], names: Sequence[str]) -> dic
     return {name: times for name, times in found.items() if len(times)}
 
 
-def _keep(writer: RecordingWriter, number: int, run: Run) -> None:
+def _keep(writer: RecordingWriter, number: int, run: OverheadRun) -> None:
     rows = [
         (name, len(times), float(times.mean()), float(times.std()), *quantiles(times, (0.01, 0.5, 0.99)))
         for name, times in run.times.items()
@@ -207,7 +207,7 @@ def _look_times(layout: Layout, feeds: Sequence[Path], seconds: float) -> tuple[
 
 
 def compared(
-    runs: Sequence[Sequence[Run]], seconds: float, looks: tuple[SampleTime, ...], unavailable: str
+    runs: Sequence[Sequence[OverheadRun]], seconds: float, looks: tuple[SampleTime, ...], unavailable: str
 ) -> Overhead:
     """From runs to figures.
 
@@ -225,7 +225,7 @@ def compared(
         cache = [run.cache for run in mine if run.cache is not None]
         kept = [run.achieved_p99_ns for run in mine if run.achieved_p99_ns is not None]
         watched.append(
-            Watched(
+            WatchedRuns(
                 period_ns=first.period_ns,
                 runs=len(mine),
                 achieved_p99_ns=median(kept) if kept else None,
@@ -237,7 +237,7 @@ def compared(
     return Overhead(len(runs), seconds, tuple(watched), unavailable, looks, tuple(_warnings(runs, watched)))
 
 
-def _cost(name: str, mine: Sequence[Run], unobserved: Sequence[Run]) -> QueueCost | None:
+def _cost(name: str, mine: Sequence[OverheadRun], unobserved: Sequence[OverheadRun]) -> QueueCost | None:
     parts = [run.times[name] for run in mine if name in run.times]
     if not parts:
         return None
@@ -254,7 +254,7 @@ def _cost(name: str, mine: Sequence[Run], unobserved: Sequence[Run]) -> QueueCos
     )
 
 
-def _warnings(runs: Sequence[Sequence[Run]], watched: Sequence[Watched]) -> list[str]:
+def _warnings(runs: Sequence[Sequence[OverheadRun]], watched: Sequence[WatchedRuns]) -> list[str]:
     found: list[str] = []
     lost = sum(run.dropped for row in runs for run in row)
     if lost:

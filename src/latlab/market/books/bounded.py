@@ -15,7 +15,7 @@ _ROWS = 1 << 18
 _LEAST_STEP, _MOST_STEP = 1 << 10, 1 << 18
 
 
-class Step:
+class ReadStep:
     """How many bytes to read at once, so that they make about `_ROWS` rows."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Step:
         self.size = max(_LEAST_STEP, min(wanted, 2 * self.size, _MOST_STEP))
 
 
-def in_parts(pieces: Iterator[Piece], step: Step) -> Iterator[Piece]:
+def in_parts(pieces: Iterator[Piece], step: ReadStep) -> Iterator[Piece]:
     """Pieces in parts of the size that the rows so far ask for."""
     for piece in pieces:
         at = 0

@@ -13,7 +13,7 @@ import numpy as np
 
 from latlab._core.market import Pipeline
 from latlab.errors import InputError, UsageError
-from latlab.market.books.bounded import Step, gathered, in_parts
+from latlab.market.books.bounded import ReadStep, gathered, in_parts
 from latlab.market.books.passes import (
     Input,
     Tell,
@@ -88,7 +88,7 @@ def stream(
         InputError: the input is bad and the reading strict; what came before was yielded.
     """
     torn: list[FeedError] = []
-    yielded, step = False, Step()
+    yielded, step = False, ReadStep()
     try:
         with source.pieces() as pieces:
             for part_of_piece in in_parts(pieces, step) if dense else pieces:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.errors import UsageError
-from latlab.market.delays.transforms import Conditions, Transforms, lanes
+from latlab.market.delays.transforms import Preparation, Transforms, lanes
 
 Signals = npt.NDArray[np.floating[Any]]
 Conditioning = Literal["difference", "whiten", "none"]
@@ -99,7 +99,7 @@ class DelayEstimator:
         # Zeros as long as the reach keep the window's one end from the other's; more bring nothing.
         self._size = _good_size(n + most) if pad else n
         reach = min((self._size - 1) // 2, most)
-        self._by = Conditions(conditioning != "none", conditioning == "whiten", reach)
+        self._by = Preparation(conditioning != "none", conditioning == "whiten", reach)
         if threads < 1:
             raise UsageError(f"threads must be at least 1, not {threads}")
         self._lanes = lanes(engine, self._size, self._real, threads)

@@ -22,7 +22,7 @@ _PLANNING_S = 2.0
 
 
 @dataclass(frozen=True)
-class Conditions:
+class Preparation:
     """What is done to the signals, and how far the lag may reach in samples."""
 
     difference: bool
@@ -44,7 +44,7 @@ class Transforms(ABC):
         """Plan for so many; zeroed complex rows of shape (pairs, size) to put pairs of signals in."""
 
     @abstractmethod
-    def find(self, a: Signals, b: Signals, together: int, by: Conditions) -> Found:
+    def find(self, a: Signals, b: Signals, together: int, by: Preparation) -> Found:
         """The energy of each `together` pairs, and their peak: lag in samples, height, the highest elsewhere.
 
         Args:
@@ -60,7 +60,7 @@ class _Stepwise(Transforms):
     def correlate(self, rows: Any, together: int, whiten: bool) -> Signals:
         """Correlations of shape (pairs / together, size)."""
 
-    def find(self, a: Signals, b: Signals, together: int, by: Conditions) -> Found:
+    def find(self, a: Signals, b: Signals, together: int, by: Preparation) -> Found:
         rows = self.room(len(b) if b.ndim == 2 else 1, together)
         energies = place_pairs(a, b, by.difference, together, rows)
         return energies, peaks(self.correlate(rows, together, by.whiten), by.reach)
@@ -99,7 +99,7 @@ class _Fftw(Transforms):
     def room(self, pairs: int, together: int) -> Any:
         return (self._plans.get((pairs, together)) or self._planned(pairs, together))[0]
 
-    def find(self, a: Signals, b: Signals, together: int, by: Conditions) -> Found:
+    def find(self, a: Signals, b: Signals, together: int, by: Preparation) -> Found:
         pairs = len(b) if b.ndim == 2 else 1
         _, correlator = self._plans.get((pairs, together)) or self._planned(pairs, together)
         return correlator.run(a, b, by.difference, by.whiten, by.reach)

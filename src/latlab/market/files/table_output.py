@@ -49,7 +49,7 @@ class TableOutput:
         return pyarrow.csv.CSVWriter(sink, schema)
 
     def __enter__(self) -> TableOutput:
-        self._sink = Sink(self._context.__enter__())
+        self._sink = TableFile(self._context.__enter__())
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -71,7 +71,7 @@ class TableOutput:
             self._writer.close()
 
 
-class Sink:
+class TableFile:
     """A file for one of Arrow's writers, which may be closed when the file can take no more.
 
     A writer of Parquet that is never closed writes its end when it is collected, and says on stderr that it

@@ -16,7 +16,7 @@ from latlab.errors import InputError, UsageError
 from latlab.market.books.passes import Tell, census_of, refuse, tell_census
 from latlab.market.files.output import guard
 from latlab.market.wire.source import source_of
-from latlab.market.wire.targets import PITCH_TIME, FileTarget, Target
+from latlab.market.wire.targets import PITCH_TIME, FileTarget, WireTarget
 from latlab.words import plural
 
 _PIECE_BYTES = 1 << 13
@@ -46,7 +46,7 @@ class ReplayReport:
 
 def replay(
     path: str | PathLike[str],
-    target: Target,
+    target: WireTarget,
     *,
     fixed_ns: int | None = None,
     burst: tuple[int, int] | None = None,
@@ -138,7 +138,7 @@ def machine_floor_ns(seconds: float = 0.1, clock: Callable[[], int] = time.perf_
 
 
 @contextmanager
-def _discarding(target: Target) -> Iterator[None]:
+def _discarding(target: WireTarget) -> Iterator[None]:
     try:
         yield
     except BaseException as error:

@@ -21,7 +21,7 @@ _END = 0xFFFF
 PITCH_TIME = 0x20
 
 
-class Target(Protocol):
+class WireTarget(Protocol):
     """Where messages go."""
 
     lines: int
@@ -314,7 +314,7 @@ class RequestServer(Beside):
                 self._socket.sendto(header + b"".join(blocks), sender)
 
 
-def target_of(url: str) -> Target:
+def target_of(url: str) -> WireTarget:
     """``udp://GROUP:PORT`` (MoldUDP64, or PITCH; see `parse_udp`), ``tcp://HOST:PORT`` (SoupBinTCP), a file.
 
     Raises:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from latlab.model.messaging.results import Hump, Period
+from latlab.model.messaging.results import Hump, SlowPeriod
 from latlab.stats.shapes.humps import Humps, find_humps
 
 __all__ = ["hides_a_rare_way", "humps_of"]
@@ -46,7 +46,7 @@ def humps_of(latency: Integers, clock_ns: float) -> tuple[tuple[Hump, ...], floa
     return humps, found.p_value, unsure
 
 
-def hides_a_rare_way(humps: Sequence[Hump], period: Period | None) -> bool:
+def hides_a_rare_way(humps: Sequence[Hump], period: SlowPeriod | None) -> bool:
     """Whether every k-th message is slow, and none of the later humps is of about as many messages."""
     if period is None or period.every is None or not humps:
         return False

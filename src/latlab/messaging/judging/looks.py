@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from latlab.messaging.running.processes import Child, descendants, stopped, thread_name
-from latlab.model.messaging.results import Part, Throttled
+from latlab.model.messaging.results import PartUse, Throttled
 from latlab.system.quota import QuotaWatch, cpu_throttling
 
 __all__ = ["Looks", "listener", "looks_at_loops", "parts_of_loops", "stolen_ns", "threads_of",
@@ -85,7 +85,7 @@ class Looks:
         ran = sum(last[path][0] - first[path][0] for path in last)
         return ran, sum(last[path][1] - first[path][1] for path in last)
 
-    def parts(self, cpus: Mapping[str, int]) -> dict[str, Part]:
+    def parts(self, cpus: Mapping[str, int]) -> dict[str, PartUse]:
         """What each part used between the first and the last look; `cpus` are the cores they are held to."""
         found = {}
         for name in self._parts:
@@ -94,7 +94,7 @@ class Looks:
                 for path, (ran, waited) in self._first[name].items()
             ]
             if used:
-                found[name] = Part(
+                found[name] = PartUse(
                     busiest_ns=max(ran for ran, _ in used),
                     waited_ns=sum(waited for _, waited in used),
                     cpu=cpus.get(name, -1),
@@ -162,17 +162,17 @@ def looks_at_loops(
 
 def parts_of_loops(
     looks: Looks, run: Any, broker_ns: int | None, cpus: tuple[int, int, int]
-) -> dict[str, Part]:
+) -> dict[str, PartUse]:
     """What the parts got: the loops by their own exact clocks, and a broker on a thread of ours, too."""
     held = dict(zip(("sender", "broker", "receiver"), cpus, strict=True))
     found = looks.parts(held)
     for name, side in (("sender", run.sender()), ("receiver", run.receiver())):
         if side["cpu_ns"]:
-            found[name] = Part(int(side["cpu_ns"]), int(side["waited_ns"]), held[name])
+            found[name] = PartUse(int(side["cpu_ns"]), int(side["waited_ns"]), held[name])
         else:
             found.pop(name, None)  # a ping-pong has one thread, which is the sender's
     if "broker" not in found and broker_ns is not None:
-        found["broker"] = Part(broker_ns, 0, held["broker"])
+        found["broker"] = PartUse(broker_ns, 0, held["broker"])
     return found
 
 

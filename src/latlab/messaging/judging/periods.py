@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from latlab.model.messaging.results import Period
+from latlab.model.messaging.results import SlowPeriod
 
 Integers = npt.NDArray[np.int64]
 _FEWEST = 8  # slow messages, or a chance agreement could look like a period
@@ -16,7 +16,7 @@ _MOST_CHANCE = 0.8  # of memoryless slow messages' distances, those that are mul
 _HITS = 0.9  # of the distances that have to be whole multiples of the period
 
 
-def find_period(numbers: Integers, latency: Integers, due_ns: Integers) -> Period | None:
+def find_period(numbers: Integers, latency: Integers, due_ns: Integers) -> SlowPeriod | None:
     """The period at which messages are slow; None where none is sure.
 
     Slow is above a level between the median and the tail; several levels are tried, the highest first, since
@@ -47,7 +47,7 @@ def find_period(numbers: Integers, latency: Integers, due_ns: Integers) -> Perio
     return None
 
 
-def _of_level(numbers: Integers, latency: Integers, due_ns: Integers, level: float) -> Period | None:
+def _of_level(numbers: Integers, latency: Integers, due_ns: Integers, level: float) -> SlowPeriod | None:
     late = np.flatnonzero(latency > level)
     # More than half of all are slow: the rest would be the exception.
     if late.size < _FEWEST or late.size > latency.size // 2:
@@ -62,11 +62,11 @@ def _of_level(numbers: Integers, latency: Integers, due_ns: Integers, level: flo
         apart.astype(np.float64), float(every), 0.0 if every < 50 else 1.0, discrete=True
     ):
         time_ns = int(np.median(np.diff(due_ns[starts])))
-        return Period(every, time_ns, usual, int(starts.size))
+        return SlowPeriod(every, time_ns, usual, int(starts.size))
     times = np.diff(due_ns[starts]).astype(np.float64)
     period = float(np.median(times))
     if period > 0 and _sure(times, period, 0.02 * period, discrete=False):
-        return Period(None, round(period), usual, int(starts.size))
+        return SlowPeriod(None, round(period), usual, int(starts.size))
     return None
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.messaging.judging.looks import Looks
-from latlab.messaging.running.schedule import Schedule
+from latlab.messaging.running.schedule import SendSchedule
 from latlab.model.messaging.results import Facts, Measurement, Settings, Side
 
 __all__ = ["collected", "since"]
@@ -19,7 +19,7 @@ def collected(
     run: Any,
     settings: Settings,
     facts: Facts,
-    plan: Schedule,
+    plan: SendSchedule,
     *,
     stalls: list[tuple[int, int, int]],
     looks: Looks,
@@ -86,7 +86,7 @@ def _sample_ns(samples: npt.NDArray[np.uint64], base: int, hz: float) -> npt.NDA
     return found
 
 
-def _memory(run: Any, settings: Settings, plan: Schedule) -> float:
+def _memory(run: Any, settings: Settings, plan: SendSchedule) -> float:
     samples = 2 * (settings.total // settings.sample_every + 2) * 32
     words = 16 + (4 if plan.gaps_ns is not None else 0) + (8 if settings.kernel_stamps else 0)
     return words + samples / settings.total

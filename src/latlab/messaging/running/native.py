@@ -24,7 +24,7 @@ from latlab.messaging.judging.looks import (
 )
 from latlab.messaging.running import processes as _processes
 from latlab.messaging.running.collected import collected
-from latlab.messaging.running.schedule import Schedule, patience_s, schedule
+from latlab.messaging.running.schedule import SendSchedule, patience_s, schedule
 from latlab.messaging.running.standing import Standing
 from latlab.messaging.running.ways import links as _links
 from latlab.messaging.running.ways.clients import Client, batched, served
@@ -327,7 +327,7 @@ def _watch(
     settings: Settings,
     facts: Facts,
     wait: str,
-    plan: Schedule,
+    plan: SendSchedule,
     cpus: tuple[int, int, int],
     readings: Readings,
 ) -> Measurement:

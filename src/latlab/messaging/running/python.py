@@ -31,7 +31,7 @@ from latlab.messaging.running import shared as loop
 from latlab.messaging.running.collected import since
 from latlab.messaging.running.native import placement, waiting
 from latlab.messaging.running.schedule import patience_s, schedule
-from latlab.messaging.running.shared import Body, Layout
+from latlab.messaging.running.shared import Body, SharedLayout
 from latlab.messaging.running.standing import Standing
 from latlab.model.messaging.results import INTERRUPTED, Facts, Measurement, Settings, Side
 
@@ -252,7 +252,7 @@ def _memory(settings: Settings) -> Iterator[tuple[int, memoryview]]:
     """Anonymous memory that the children inherit, touched beforehand."""
     fd = os.memfd_create("latlab-stamps")
     try:
-        size = 8 * Layout.of(settings).words
+        size = 8 * SharedLayout.of(settings).words
         os.ftruncate(fd, size)
         mapped = mmap.mmap(fd, size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
         np.frombuffer(mapped, dtype=np.uint64)[:] = 0
@@ -285,7 +285,7 @@ def _watched(
     looks, stolen = cast.looks(), stolen_ns()
     looks.take()
 
-    roles, layout = ("sender", "broker", "receiver"), Layout.of(settings)
+    roles, layout = ("sender", "broker", "receiver"), SharedLayout.of(settings)
     each = {role: cast.each_cpu_ns(role) for role in roles}
     before = {role: cast.cpu_ns(role) for role in roles}
     busy, network = _processes.machine_busy_ns(), _processes.device_bytes()
@@ -386,7 +386,7 @@ def _stopping(cast: _Cast, words: memoryview, settings: Settings) -> Iterator[No
     def stop_and_go() -> None:
         from latlab._core.clock import ticks
 
-        layout = Layout.of(settings)
+        layout = SharedLayout.of(settings)
         made = words[layout.stalled]
         for i, (message, ns) in enumerate(settings.stalls):
             while sum(words[layout.sender(k) + loop.COUNT] for k in range(settings.senders)) < message:
@@ -413,7 +413,7 @@ def _stopping(cast: _Cast, words: memoryview, settings: Settings) -> Iterator[No
 def _until_the_end(
     cast: _Cast, words: memoryview, settings: Settings, readings: Readings, looks: Looks, standing: Standing
 ) -> str | None:
-    patience, layout = patience_s(settings), Layout.of(settings)
+    patience, layout = patience_s(settings), SharedLayout.of(settings)
     senders = [layout.sender(i) for i in range(settings.senders)]
     try:
         while True:
@@ -447,12 +447,12 @@ def _until_the_end(
     return None if sent == settings.total else f"the sender ended after {sent} of {settings.total} messages"
 
 
-def _received(words: memoryview, layout: Layout) -> int:
+def _received(words: memoryview, layout: SharedLayout) -> int:
     """Messages that receivers had so far, of all of them."""
     return sum(int(words[layout.receiver(i) + loop.COUNT]) for i in range(layout.receivers))
 
 
-def _leave(words: memoryview, layout: Layout, seconds: float = 0.5) -> None:
+def _leave(words: memoryview, layout: SharedLayout, seconds: float = 0.5) -> None:
     """Give receivers the time to write down what they counted."""
     end = time.monotonic() + seconds
     blocks = [layout.receiver(i) + loop.DONE for i in range(layout.receivers)]

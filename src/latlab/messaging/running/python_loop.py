@@ -32,7 +32,7 @@ from latlab.messaging.running.shared import (
     REORDERED,
     STOP,
     VOLUNTARY,
-    Layout,
+    SharedLayout,
     bodies_of,
 )
 from latlab.messaging.running.transport import Transport, TransportClosed
@@ -50,7 +50,7 @@ def send_all(
     """Send every message of sender `me` at its time, and stamp it."""
     from latlab._core.clock import ticks
 
-    layout = Layout.of(settings)
+    layout = SharedLayout.of(settings)
     sent, confirmed, block = words[layout.sent], words[layout.confirmed], layout.sender(me)
     pattern = bodies_of(settings)
     base, senders = words[BASE], settings.senders
@@ -86,7 +86,7 @@ def receive_all(end: Transport, words: memoryview, settings: Settings, me: int =
     """Receive until every message has come, or the run is ended."""
     from latlab._core.clock import ticks
 
-    layout, total, senders = Layout.of(settings), settings.total, settings.senders
+    layout, total, senders = SharedLayout.of(settings), settings.total, settings.senders
     received, block = words[layout.received(me % settings.groups)], layout.receiver(me)
     pattern, count = bodies_of(settings), 0
     expected = [0] * senders
@@ -126,7 +126,7 @@ def ask_all(
     """Send each request at its time, and wait for its reply."""
     from latlab._core.clock import ticks
 
-    layout, base, pattern = Layout.of(settings), words[BASE], bodies_of(settings)
+    layout, base, pattern = SharedLayout.of(settings), words[BASE], bodies_of(settings)
     sent, received = words[layout.sent], words[layout.received()]
     mine, theirs = layout.sender(), layout.receiver()
     for n in range(settings.total):
@@ -161,7 +161,7 @@ def forward_all(inward: Transport, outward: Transport, words: memoryview, settin
     delay_ns = settings.receiver_delay_ns if replies else settings.broker_delay_ns
     # Of a product it is the server that is stopped.
     stalls = {message: (i, ns) for i, (message, ns) in enumerate(() if replies else settings.stalls)}
-    made = words[Layout.of(settings).stalled]
+    made = words[SharedLayout.of(settings).stalled]
     n = 0
     while not words[STOP]:
         try:
@@ -193,7 +193,7 @@ def _wait_for_the_end(words: memoryview, settings: Settings) -> None:
         TransportClosed: when it hasn't.
     """
     end = time.monotonic() + 1.0
-    while not words[Layout.of(settings).sender() + DONE]:
+    while not words[SharedLayout.of(settings).sender() + DONE]:
         if words[STOP]:
             return
         if time.monotonic() > end:
@@ -223,7 +223,7 @@ def main() -> int:
     settings = Settings.from_json(order["settings"])
     words = memoryview(mmap.mmap(order["memory"], 0)).cast("Q")
     role, where, me = order["role"], order["where"], order["number"]
-    layout = Layout.of(settings)
+    layout = SharedLayout.of(settings)
     block = layout.sender(me) if role == "sender" else layout.receiver(me)
     if order["cpu"] >= 0:
         os.sched_setaffinity(0, {order["cpu"]})

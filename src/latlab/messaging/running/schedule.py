@@ -17,7 +17,7 @@ LONGEST_GAP_NS = 2**32 - 1
 
 
 @dataclass(frozen=True)
-class Schedule:
+class SendSchedule:
     """Either bursts at a fixed period, or gaps from each message to the next; neither for "max"."""
 
     period_ns: float = 0.0
@@ -38,24 +38,24 @@ class Schedule:
         return (np.arange(total) // self.burst).astype(np.float64) * self.period_ns
 
 
-def schedule(settings: Settings) -> Schedule:
+def schedule(settings: Settings) -> SendSchedule:
     """The schedule that a run's settings ask for.
 
     Raises:
         UsageError: for a load without a rate, or a rate without sense.
     """
     if settings.load == "max":
-        return Schedule()
+        return SendSchedule()
     if settings.load == "file":
-        return Schedule(gaps_ns=_gaps_of_file(settings))
+        return SendSchedule(gaps_ns=_gaps_of_file(settings))
     if settings.load == "steps":
-        return Schedule(gaps_ns=_gaps_of_steps(settings))
+        return SendSchedule(gaps_ns=_gaps_of_steps(settings))
     if settings.load == "bursts":
         if settings.burst < 1 or settings.burst_period_ns <= 0:
             raise UsageError(
                 "bursts need a number of messages and a period", remedy="say --burst 100 --every 10ms"
             )
-        return Schedule(period_ns=float(settings.burst_period_ns), burst=settings.burst)
+        return SendSchedule(period_ns=float(settings.burst_period_ns), burst=settings.burst)
     if not settings.rate_hz > 0.0 or settings.rate_hz > 1e9:
         raise UsageError("a paced load needs a rate in messages a second", remedy="say --rate 10000")
     mean_ns = 1e9 / settings.rate_hz
@@ -66,8 +66,8 @@ def schedule(settings: Settings) -> Schedule:
     if settings.load == "poisson":
         random = np.random.default_rng(settings.seed)
         gaps = np.rint(random.exponential(mean_ns, settings.total))
-        return Schedule(gaps_ns=np.minimum(gaps, LONGEST_GAP_NS).astype(np.uint32))
-    return Schedule(period_ns=mean_ns)
+        return SendSchedule(gaps_ns=np.minimum(gaps, LONGEST_GAP_NS).astype(np.uint32))
+    return SendSchedule(period_ns=mean_ns)
 
 
 def sizes_of(settings: Settings) -> npt.NDArray[np.int64] | None:

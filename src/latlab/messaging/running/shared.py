@@ -22,7 +22,7 @@ READY, COUNT, DONE, CPU, DUPLICATED, REORDERED, CORRUPTED, FAULTS, VOLUNTARY, IN
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class SharedLayout:
     """Where everything is, in words."""
 
     total: int
@@ -32,7 +32,7 @@ class Layout:
     stalls: int = 0
 
     @classmethod
-    def of(cls, settings: Settings) -> Layout:
+    def of(cls, settings: Settings) -> SharedLayout:
         """Of a run."""
         return cls(
             settings.total, settings.senders, settings.receivers, settings.groups, len(settings.stalls)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from latlab.model.queues.analysis import Analysis
 
-__all__ = ["Discrepancy", "Latency", "QueueRow", "Sampler", "StageRow", "Whole", "run_json"]
+__all__ = ["Discrepancy", "Latency", "QueueRow", "SamplerFacts", "StageRow", "Whole", "run_json"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class StageRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Sampler:
+class SamplerFacts:
     """How the queues were sampled.
 
     Attributes:
@@ -153,7 +153,7 @@ class Whole:
     queues: tuple[QueueRow, ...]
     stages: tuple[StageRow, ...]
     end_to_end: Latency | None
-    sampler: Sampler
+    sampler: SamplerFacts
     discrepancy: Discrepancy
     cores_used: float | None
     cores: int

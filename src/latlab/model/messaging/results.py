@@ -24,17 +24,17 @@ __all__ = [
     "Cpu",
     "Doubt",
     "Facts",
-    "Group",
     "Hump",
     "Limiting",
     "Measurement",
-    "Part",
+    "PartUse",
     "Peak",
-    "Period",
+    "ReceiverGroup",
     "Result",
     "RunVerdict",
     "Settings",
     "Side",
+    "SlowPeriod",
     "Throttled",
     "Throughput",
 ]
@@ -245,7 +245,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartUse:
     """What the threads of a part got: the busiest one's time on a CPU, and all threads' time without one.
 
     `cpu` is the core that they are held to; -1 for any.
@@ -325,7 +325,7 @@ class Measurement:
     counters: Mapping[str, tuple[tuple[int, int, int], ...]] = field(default_factory=dict)
     idle: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    parts: Mapping[str, Part] = field(default_factory=dict)
+    parts: Mapping[str, PartUse] = field(default_factory=dict)
     looks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     throttled: tuple[Throttled, ...] = ()
     stolen_ns: int = 0
@@ -407,7 +407,7 @@ class Limiting(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
+class SlowPeriod:
     """Slow messages at a period. `every`: in messages, None where it is one of time alone; `late_ns`: by how
     much they are slower than the typical one; `seen`: how many there were."""
 
@@ -448,11 +448,11 @@ class RunVerdict:
     shares: Mapping[str, float] = field(default_factory=dict)
     why: str = ""
     doubts: tuple[Doubt, ...] = ()
-    period: Period | None = None
+    period: SlowPeriod | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ReceiverGroup:
     """What a group of receivers had: `received` by each of them, `latency` from the intended time if any."""
 
     received: tuple[int, ...]
@@ -516,4 +516,4 @@ class Result:
     verdict: RunVerdict
     confirm_latency: Summary | None = None
     unconfirmed: int = 0
-    groups: tuple[Group, ...] = ()
+    groups: tuple[ReceiverGroup, ...] = ()

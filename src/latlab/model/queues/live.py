@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from latlab.model.queues.analysis import QueueFlow
 
-__all__ = ["LatencyNow", "QueueNow", "Snapshot", "StageNow"]
+__all__ = ["LatencyNow", "Observable", "QueueNow", "Snapshot", "StageNow"]
 
 
 @dataclass(frozen=True)
@@ -96,3 +96,14 @@ class Snapshot:
     def to_json(self) -> dict[str, Any]:
         """A line of `latlab queues watch --json`."""
         return {"schema": 1, **asdict(self)}
+
+
+class Observable(Protocol):
+    """Something that can be looked at: an attachment."""
+
+    @property
+    def alive(self) -> bool:
+        """The application runs."""
+
+    def look(self) -> Snapshot:
+        """What it is now."""

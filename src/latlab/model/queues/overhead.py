@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["Overhead", "QueueCost", "SampleTime", "Watched"]
+__all__ = ["Overhead", "QueueCost", "SampleTime", "WatchedRuns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class QueueCost:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedRuns:
     """All runs at one period.
 
     Attributes:
@@ -96,7 +96,7 @@ class Overhead:
 
     rounds: int
     seconds: float
-    watched: tuple[Watched, ...]
+    watched: tuple[WatchedRuns, ...]
     counters: str
     sample_times: tuple[SampleTime, ...]
     warnings: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ from typing import Any
 from latlab.errors import UsageError
 
 __all__ = [
+    "EventWaits",
     "ModelForecast",
     "ModelQueue",
     "ModelSource",
@@ -16,7 +17,6 @@ __all__ = [
     "QueueForecast",
     "QueueingModel",
     "StageForecast",
-    "Waits",
 ]
 
 
@@ -148,7 +148,7 @@ class QueueingModel:
 
 
 @dataclass(frozen=True)
-class Waits:
+class EventWaits:
     """Times of many events, in ns; all are 0 without events."""
 
     count: int = 0
@@ -164,7 +164,7 @@ class QueueForecast:
 
     name: str
     rate_hz: float
-    waiting: Waits
+    waiting: EventWaits
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class ModelForecast:
 
     throughput_hz: float
     lost: float
-    end_to_end: Waits
+    end_to_end: EventWaits
     queues: tuple[QueueForecast, ...]
     stages: tuple[StageForecast, ...]
     simulated_s: float

@@ -17,12 +17,12 @@ import numpy as np
 
 from latlab.errors import InputError
 from latlab.model.queues.queueing import (
+    EventWaits,
     ModelForecast,
     ModelSource,
     QueueForecast,
     QueueingModel,
     StageForecast,
-    Waits,
 )
 from latlab.queues.model.draws import service_times
 from latlab.stats.quantiles import quantiles
@@ -244,9 +244,9 @@ def _result(
     )
 
 
-def _waits(times: list[float]) -> Waits:
+def _waits(times: list[float]) -> EventWaits:
     if not times:
-        return Waits()
+        return EventWaits()
     found = np.array(times)
     p50, p99, p999 = (float(value) for value in quantiles(found, (0.5, 0.99, 0.999)))
-    return Waits(len(found), float(found.mean()), p50, p99, p999)
+    return EventWaits(len(found), float(found.mean()), p50, p99, p999)

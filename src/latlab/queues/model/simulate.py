@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from latlab.errors import InputError, MissingExtraError, UsageError
 from latlab.model.queues.queueing import (
+    EventWaits,
     ModelForecast,
     ModelQueue,
     ModelSource,
@@ -23,7 +24,6 @@ from latlab.model.queues.queueing import (
     QueueForecast,
     QueueingModel,
     StageForecast,
-    Waits,
 )
 from latlab.queues.model.draws import STEADY, service_times
 from latlab.queues.model.in_step import moves_in_step, simulate_in_step
@@ -315,8 +315,8 @@ def _result(
     )
 
 
-def _waits(times_us: NDArray[np.float64]) -> Waits:
+def _waits(times_us: NDArray[np.float64]) -> EventWaits:
     if not len(times_us):
-        return Waits()
+        return EventWaits()
     p50, p99, p999 = (float(value) * 1e3 for value in quantiles(times_us, (0.5, 0.99, 0.999)))
-    return Waits(len(times_us), float(times_us.mean()) * 1e3, p50, p99, p999)
+    return EventWaits(len(times_us), float(times_us.mean()) * 1e3, p50, p99, p999)

@@ -51,7 +51,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Times:
+class EventTimes:
     """When each event was put into and taken out of the queue in front of each stage.
 
     Attributes:
@@ -65,7 +65,7 @@ class Times:
     done: Array
 
 
-def simulate(line: Line, slow: NDArray[np.int64], events: int, seed: int) -> Times:
+def simulate(line: Line, slow: NDArray[np.int64], events: int, seed: int) -> EventTimes:
     """Run lines.
 
     Args:
@@ -105,7 +105,9 @@ def simulate(line: Line, slow: NDArray[np.int64], events: int, seed: int) -> Tim
                 finish = np.maximum(finish, room)
                 put[n, s + 1] = finish
             leave[n, s] = finish
-    return Times(put.transpose(2, 1, 0), (leave if line.holds else taken).transpose(2, 1, 0), leave[:, -1].T)
+    return EventTimes(
+        put.transpose(2, 1, 0), (leave if line.holds else taken).transpose(2, 1, 0), leave[:, -1].T
+    )
 
 
 def _unit_times(line: Line, random: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -119,7 +121,7 @@ def _unit_times(line: Line, random: np.random.Generator, shape: tuple[int, ...])
     return random.gamma(inverse, 1 / inverse, shape)
 
 
-def observe(line: Line, times: Times, case: int, period_ns: float, warm_up: float = 0.1) -> Observation:
+def observe(line: Line, times: EventTimes, case: int, period_ns: float, warm_up: float = 0.1) -> Observation:
     """Sample one line's counters at a period, as a recorder would, after a share `warm_up` of the time."""
     end = times.put[case, 0, -1]
     at = np.arange(end * warm_up, end, period_ns)

@@ -20,7 +20,7 @@ from latlab._core import queues as core
 from latlab.errors import InputError
 from latlab.model.queues.observation import Process, Queue, QueueKind, Stage
 from latlab.queues.sample.files import PHASES, CounterFiles, counter_files, refused_folder, unread_users
-from latlab.queues.sample.follow_files import File, Side, Watch
+from latlab.queues.sample.follow_files import File, ProcessWatch, QueueSide
 from latlab.schedule.tree import descends
 from latlab.words import printable
 
@@ -80,7 +80,7 @@ class Follower:
         self._seen: set[Path] = set()
         self._left: dict[int, list[tuple[core.Reader, int]]] = {}  # identity: shares of processes that died
         self._files: list[File] = []
-        self._sides: dict[int, list[Side]] = {}
+        self._sides: dict[int, list[QueueSide]] = {}
         self._numbers: dict[Any, int] = {}
         self._queues: list[Queue] = []
         self._stages: list[Stage] = []
@@ -214,7 +214,7 @@ class Follower:
         process = Process(
             number, header["pid"], header["process_start"], reader.application, header["file_number"]
         )
-        self._files.append(File(process, reader, Watch(process.pid)))
+        self._files.append(File(process, reader, ProcessWatch(process.pid)))
         self.plan_is_stale = True
         events.append(Event(now, "appeared", "process", number, asdict(process)))
 
@@ -230,7 +230,7 @@ class Follower:
             if view["identity"] and view["sides"] & _SHARES:
                 self._left.setdefault(view["identity"], []).append((reader, slot))
 
-    def _with_shares_left(self, identity: int, now: int, events: list[Event]) -> list[Side]:
+    def _with_shares_left(self, identity: int, now: int, events: list[Event]) -> list[QueueSide]:
         """The sides of a queue that processes left which had died before they were followed."""
         found = []
         for reader, slot in self._left.pop(identity, []):
@@ -246,12 +246,12 @@ class Follower:
                     ended_ns=now,
                     died=True,
                 )
-                file = File(process, reader, Watch(0), reader.topology_version, alive=False)
+                file = File(process, reader, ProcessWatch(0), reader.topology_version, alive=False)
                 self._files.append(file)
                 events.append(Event(now, "died", "process", number, asdict(process)))
             view = reader.queue(slot)
             if view is not None:
-                found.append(Side(file, slot, view["generation"], {**view, "state": _RETIRED}))
+                found.append(QueueSide(file, slot, view["generation"], {**view, "state": _RETIRED}))
         return found
 
     def _matches(self, reader: core.Reader) -> bool:
@@ -336,7 +336,7 @@ class Follower:
         known = len(sides) < len(self._sides[number])
         if view["state"] != _LIVE and not known:
             return  # a side that was never seen alive: the copy of a parent's in its child
-        self._sides[number] = [*sides, Side(file, slot, view["generation"], view)]
+        self._sides[number] = [*sides, QueueSide(file, slot, view["generation"], view)]
         file.queues[slot] = number
         self._describe(number, event, now, events)
 
@@ -407,7 +407,7 @@ class Follower:
             what = "retired" if gone and old.retired_ns is None and event != "added" else event
             events.append(Event(now, what, "queue", number, asdict(new)))
 
-    def _end_by_thread(self, sides: list[Side], which: int, tid_of: str) -> tuple[str, str] | None:
+    def _end_by_thread(self, sides: list[QueueSide], which: int, tid_of: str) -> tuple[str, str] | None:
         """(type, name) of the end that a thread is: its only stage, its stages' group, or its own name."""
         side = next((s for s in sides if s.view["sides"] & which and s.view[tid_of]), None)
         if side is None:
@@ -478,7 +478,7 @@ def _fits(target: Target, reader: core.Reader) -> bool:
     return fnmatchcase(reader.application, target)
 
 
-def _thread_of(sides: list[Side], which: int, tid_of: str) -> int:
+def _thread_of(sides: list[QueueSide], which: int, tid_of: str) -> int:
     """The first thread that used an end: of the processes that have it, one does."""
     return next((s.view[tid_of] for s in sides if s.view["sides"] & which and s.view[tid_of]), 0)
 

@@ -10,10 +10,10 @@ from typing import Any
 from latlab._core import queues as core
 from latlab.model.queues.observation import Process
 
-__all__ = ["File", "Side", "Watch"]
+__all__ = ["File", "ProcessWatch", "QueueSide"]
 
 
-class Watch:
+class ProcessWatch:
     """Tells at once, and at next to no cost, that a process has ended (pidfd_open(2))."""
 
     def __init__(self, pid: int) -> None:
@@ -40,7 +40,7 @@ class File:
 
     process: Process
     reader: core.Reader
-    watch: Watch
+    watch: ProcessWatch
     version: int = -1
     phase: int = -1
     alive: bool = True
@@ -51,7 +51,7 @@ class File:
 
 
 @dataclass
-class Side:
+class QueueSide:
     """One side of a queue: its file and slot."""
 
     file: File

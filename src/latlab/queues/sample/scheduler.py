@@ -16,7 +16,7 @@ from latlab.model.queues.tail import SchedulerShare
 from latlab.system.kernel.samples import Events, EventTable
 from latlab.system.kernel.tracing import Tracer
 
-__all__ = ["SchedulerWatch", "Threads"]
+__all__ = ["SchedulerWatch", "ThreadStates"]
 
 SWITCH, WAKING, FUTEX, FUTEX_END = range(4)
 _EVENTS = ("sched:sched_switch", "sched:sched_waking")
@@ -129,7 +129,7 @@ class _Thread:
         self.cpus.append(cpu if cpu >= 0 or not self.cpus else self.cpus[-1])
 
 
-class Threads:
+class ThreadStates:
     """The states of threads over time, from recorded scheduler events.
 
     Args:

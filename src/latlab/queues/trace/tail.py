@@ -13,7 +13,7 @@ from latlab.errors import InputError, UsageError
 from latlab.model.queues.observation import Columns, Observation
 from latlab.model.queues.tail import Tail, TailEvent, TailHop
 from latlab.queues.judge.measures.threads import thread_ids
-from latlab.queues.sample.scheduler import Threads
+from latlab.queues.sample.scheduler import ThreadStates
 from latlab.stats.quantiles import nearest_rank
 
 __all__ = ["tail"]
@@ -56,7 +56,7 @@ def tail(
     missing = observation.scheduler_missing
     if not missing and not len(observation.scheduler.get("t_ns", ())):
         missing = "there are no scheduler events"
-    kernel = None if missing else Threads(observation.scheduler, observation.thread_names)
+    kernel = None if missing else ThreadStates(observation.scheduler, observation.thread_names)
     seen = _Seen(observation, kernel)
     events = tuple(
         _event(seen, {name: values[starts[i] : ends[i]] for name, values in rows.items()}) for i in chosen
@@ -109,7 +109,7 @@ class _Times:
 class _Seen:
     """An observation, sorted so that a moment of one queue or thread is found at once."""
 
-    def __init__(self, observation: Observation, kernel: Threads | None) -> None:
+    def __init__(self, observation: Observation, kernel: ThreadStates | None) -> None:
         self.queues = observation.queues
         self.tids = thread_ids(observation)
         self.kernel = kernel

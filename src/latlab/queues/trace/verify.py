@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from latlab.errors import InputError
 from latlab.model.queues.observation import Observation
 
-__all__ = ["Discrepancy", "QueueSamples", "Verification", "verify", "verify_recording"]
+__all__ = ["QueueSamples", "SampleDiscrepancy", "Verification", "verify", "verify_recording"]
 
 Ints = NDArray[np.int64]
 
@@ -44,7 +44,7 @@ class QueueSamples:
 
 
 @dataclass(frozen=True)
-class Discrepancy:
+class SampleDiscrepancy:
     """A sample that contradicts the traces.
 
     Attributes:
@@ -93,7 +93,7 @@ class Verification:
     events_counted: int
     control_events: int
     complete: bool
-    found: tuple[Discrepancy, ...]
+    found: tuple[SampleDiscrepancy, ...]
 
     def to_json(self) -> dict[str, Any]:
         """The machine contract of `latlab queues verify --json`."""
@@ -182,14 +182,16 @@ def _discrepancy(
     pop_ns: Ints,
     queue: str,
     gaps_end_ns: Ints | None,
-) -> Discrepancy:
+) -> SampleDiscrepancy:
     at = np.flatnonzero((push_ns <= begin[i]) & (pop_ns >= end[i]))
     events = tuple((int(push_ns[j]), int(pop_ns[j])) for j in at)
     after_gap = False
     if gaps_end_ns is not None and len(gaps_end_ns):
         nearest = int(np.searchsorted(gaps_end_ns, end[i], side="right")) - 1
         after_gap = nearest >= 0 and bool(begin[i] - gaps_end_ns[nearest] < 1_000_000)
-    return Discrepancy(int(begin[i]), (int(low[i]), int(high[i])), int(traced[i]), events, queue, after_gap)
+    return SampleDiscrepancy(
+        int(begin[i]), (int(low[i]), int(high[i])), int(traced[i]), events, queue, after_gap
+    )
 
 
 def verify_recording(

@@ -128,18 +128,18 @@ def _topology(diagnosis: Analysis) -> str:
         fills = f"{queue.fill_p50:,} / {queue.fill_max:,}"
         label = f"{queue.drops:,} lost" if queue.drops else fills
         fill = queue.fill_p50 / queue.capacity if queue.capacity else None
-        edges += [topology.Edge(source, queue.drain, label, fill) for source in sources if source]
+        edges += [topology.DrawnQueue(source, queue.drain, label, fill) for source in sources if source]
     for socket in diagnosis.sockets:
         if socket.drain and (socket.dropped or socket.full):
             label = f"{count(socket.dropped)} lost" if socket.dropped else f"full {share(socket.full)}"
             fill = socket.mean_bytes / max(socket.capacity_bytes, 1)
-            edges.append(topology.Edge(socket.name, socket.drain, label, min(1.0, fill)))
+            edges.append(topology.DrawnQueue(socket.name, socket.drain, label, min(1.0, fill)))
     return topology.draw(nodes, _joined(edges))
 
 
-def _joined(edges: list[topology.Edge]) -> list[topology.Edge]:
+def _joined(edges: list[topology.DrawnQueue]) -> list[topology.DrawnQueue]:
     """The same with one edge in place of many between the same two stages, coloured by the fullest."""
-    between: dict[tuple[str, str], list[topology.Edge]] = {}
+    between: dict[tuple[str, str], list[topology.DrawnQueue]] = {}
     for edge in edges:
         between.setdefault((edge.source, edge.drain), []).append(edge)
     found = []
@@ -148,7 +148,7 @@ def _joined(edges: list[topology.Edge]) -> list[topology.Edge]:
             found += twins
         else:
             fill = max((one.fill for one in twins if one.fill is not None), default=None)
-            found.append(topology.Edge(source, drain, f"{count(len(twins))} queues", fill))
+            found.append(topology.DrawnQueue(source, drain, f"{count(len(twins))} queues", fill))
     return found
 
 

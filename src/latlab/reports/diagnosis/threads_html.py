@@ -5,7 +5,7 @@ from __future__ import annotations
 from latlab.model.threads import ThreadFindings
 from latlab.reports.diagnosis.threads_text import EDGE_COLUMNS, ROLE_COLUMNS, edge_rows, role_rows
 from latlab.reports.html import Page
-from latlab.reports.sections.topology import Edge, Node, draw
+from latlab.reports.sections.topology import DrawnQueue, Node, draw
 from latlab.words import count, duration, share
 
 __all__ = ["add_threads"]
@@ -60,7 +60,9 @@ def _waits(page: Page, found: ThreadFindings) -> None:
     shown = sorted(found.roles, key=lambda role: -role.limits)[:_MOST_NODES]
     names = {role.name for role in shown}
     edges = [
-        Edge(edge.source, edge.to, f"{edge.kind} {share(edge.waiting, digits=0)}", min(1.0, edge.waiting))
+        DrawnQueue(
+            edge.source, edge.to, f"{edge.kind} {share(edge.waiting, digits=0)}", min(1.0, edge.waiting)
+        )
         for edge in found.edges
         if edge.source in names and edge.to in names and edge.source != edge.to and edge.waiting >= 0.01
     ]

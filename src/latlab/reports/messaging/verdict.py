@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from latlab.model.messaging.results import SATURATED, Doubt, Limiting, Peak, Period, Result
+from latlab.model.messaging.results import SATURATED, Doubt, Limiting, Peak, Result, SlowPeriod
 from latlab.words import count, duration, number, share
 
 __all__ = ["cause", "doubt", "doubts", "finding", "verdict"]
@@ -129,7 +129,7 @@ def doubt(d: Doubt) -> str:
             )
 
 
-def _period(p: Period) -> str:
+def _period(p: SlowPeriod) -> str:
     late = duration(p.late_ns)
     if p.every is None:
         return f"Every {duration(p.time_ns)} a message takes {late} longer ({p.seen} times)."

@@ -19,14 +19,14 @@ from latlab.reports.queues.text import answer
 from latlab.reports.sections import figures
 from latlab.words import duration, number, share
 
-__all__ = ["Side", "write_comparison"]
+__all__ = ["ComparedSide", "write_comparison"]
 
 _MOST_QUEUES = 8  # whose fills are drawn; the others are in the tables
 _WAYS = ("before", "after")
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedSide:
     """One of the two recordings."""
 
     name: str
@@ -36,8 +36,8 @@ class Side:
 
 def write_comparison(
     path: str | os.PathLike[str],
-    before: Side,
-    after: Side,
+    before: ComparedSide,
+    after: ComparedSide,
     environment: Environment,
     unlike: Sequence[str] = (),
 ) -> None:
@@ -63,7 +63,7 @@ def write_comparison(
     page.write(path)
 
 
-def _stages(page: Page, sides: Sequence[Side]) -> None:
+def _stages(page: Page, sides: Sequence[ComparedSide]) -> None:
     page.section("Stages", "Ready: a stage has an event and room for the result; the busiest limits.")
     named = [{stage.label: stage for stage in side.analysis.stages} for side in sides]
     labels = list(dict.fromkeys(label for stages in named for label in stages))
@@ -91,7 +91,7 @@ def _stage_cells(stage: StageResult | None) -> list[object]:
     return [share(stage.ready), duration(stage.service_ns), round(stage.rate_hz)]
 
 
-def _queues(page: Page, sides: Sequence[Side]) -> None:
+def _queues(page: Page, sides: Sequence[ComparedSide]) -> None:
     page.section("Queues", "Mean wait by Little's law: mean fill over rate.")
     named = [{queue.name: queue for queue in side.analysis.queues} for side in sides]
     names = list(dict.fromkeys(name for queues in named for name in queues))
@@ -123,7 +123,7 @@ def _queue_cells(queue: QueueResult | None) -> list[object]:
     return [number(queue.mean_fill), queue.fill_p99, share(queue.full), queue.dropped]
 
 
-def _fills(page: Page, sides: Sequence[Side]) -> None:
+def _fills(page: Page, sides: Sequence[ComparedSide]) -> None:
     """Fills and cumulative fills of the queues that held most, of both runs from their own starts."""
     page.section("Fill over time", "Both runs from the first sweep of each; the queues that held most.")
     weight: dict[str, float] = {}

@@ -86,7 +86,7 @@ def draw_topology(analysis: Analysis) -> str:
         label = f"{queue.dropped:,} lost" if queue.dropped else f"{queue.mean_fill:,.1f} / {queue.fill_max:,}"
         fill = queue.mean_fill / queue.capacity if queue.capacity else None
         for source in queue.source.split(SEVERAL):
-            edges.append(topology.Edge(source or "outside", queue.drain or "outside", label, fill))
+            edges.append(topology.DrawnQueue(source or "outside", queue.drain or "outside", label, fill))
     return topology.draw(nodes, edges)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from latlab.model.queues.overhead import Overhead, QueueCost, Watched
+from latlab.model.queues.overhead import Overhead, QueueCost, WatchedRuns
 from latlab.reports.queues.text import table
 from latlab.words import count, duration, share
 
@@ -52,11 +52,11 @@ def overhead_lines(found: Overhead) -> list[str]:
     return lines
 
 
-def _period(one: Watched) -> str:
+def _period(one: WatchedRuns) -> str:
     return duration(one.period_ns) if one.period_ns else "unobserved"
 
 
-def _sentence(one: Watched, found: Overhead) -> str:
+def _sentence(one: WatchedRuns, found: Overhead) -> str:
     head = f"sampled every {_period(one)}"
     cost = one.whole
     if cost is None or cost.slowdown is None:
@@ -67,7 +67,7 @@ def _sentence(one: Watched, found: Overhead) -> str:
     return f"{text} [{share(cost.slowdown_low, signed=True)}, {share(cost.slowdown_high, signed=True)}]"
 
 
-def _row(one: Watched, cost: QueueCost) -> tuple[str, ...]:
+def _row(one: WatchedRuns, cost: QueueCost) -> tuple[str, ...]:
     interval = (
         ""
         if cost.slowdown_low is None or cost.slowdown_high is None

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from latlab.words import duration, number, plural
 
-__all__ = ["Edge", "Node", "draw", "layers", "stage"]
+__all__ = ["DrawnQueue", "Node", "draw", "layers", "stage"]
 
 _BOX_WIDTH, _BOX_HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 138, 54, 132, 34, 14
 _ROOM = 0.64  # of a gap, for a label: twice what lies between its place and the nearer stage
@@ -43,7 +43,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class DrawnQueue:
     """A queue.
 
     Attributes:
@@ -64,7 +64,7 @@ def stage(name: str, rate_hz: float, service_ns: float | None, load: float | Non
     return Node(name, f"{number(rate_hz)}/s, {duration(service_ns)}", load, limits)
 
 
-def draw(nodes: Sequence[Node], edges: Sequence[Edge]) -> str:
+def draw(nodes: Sequence[Node], edges: Sequence[DrawnQueue]) -> str:
     """The pipeline as SVG, for `Page.svg`; its colours follow the page.
 
     Args:
@@ -183,7 +183,7 @@ def _level(share: float | None, limits: Sequence[float]) -> int:
 
 
 def _edge(
-    edge: Edge, place: dict[str, tuple[float, float]], aside: float, near_source: bool
+    edge: DrawnQueue, place: dict[str, tuple[float, float]], aside: float, near_source: bool
 ) -> tuple[str, str]:
     """A wire and its label; `aside` keeps parallel queues apart."""
     (x0, y0), (x1, y1) = place[edge.source], place[edge.drain]

@@ -38,7 +38,7 @@ from typing import Any, Final, NamedTuple
 
 from latlab._core import stubs_replay
 from latlab.errors import InputError
-from latlab.formats.trusted import TrustedFile, Window, to_write
+from latlab.formats.trusted import FileWindow, TrustedFile, to_write
 from latlab.words import plural
 
 MAGIC: Final = b"LATSTUB\0"
@@ -207,7 +207,7 @@ def read(path: str | os.PathLike[str]) -> list[Definition]:
 
 
 def _definitions(path: str | os.PathLike[str], file: TrustedFile) -> list[Definition]:
-    data = Window(file)
+    data = FileWindow(file)
     head = data.take(0, _HEAD.size)
     if len(head) < _HEAD.size or not head.startswith(MAGIC):
         raise InputError(
@@ -249,7 +249,7 @@ def _definitions(path: str | os.PathLike[str], file: TrustedFile) -> list[Defini
     return list(definitions.values())
 
 
-def _entries(path: str | os.PathLike[str], data: Window) -> Iterator[tuple[int, tuple[int, ...]]]:
+def _entries(path: str | os.PathLike[str], data: FileWindow) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Where the payload of each definition and value begins, and its head."""
     at, count = _HEAD.size, 0
     while True:

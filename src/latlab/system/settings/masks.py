@@ -13,7 +13,7 @@ from latlab.errors import UnavailableError, UsageError
 from latlab.model.evidence.machine import SettingCost, SettingUnknown, SettingValue
 from latlab.model.evidence.said import said
 from latlab.system.cpus import parse_cpu_list
-from latlab.system.settings.setting import Finding, Shown, put, read_text
+from latlab.system.settings.setting import Finding, PlainSetting, put, read_text
 
 __all__ = ["InterruptAffinity", "MaskSetting", "SiblingSetting", "mask_of", "mask_text"]
 
@@ -59,7 +59,7 @@ def _others(root: Path, cpus: tuple[int, ...]) -> set[int]:
 
 
 @dataclass(frozen=True)
-class MaskSetting(Shown):
+class MaskSetting(PlainSetting):
     """Files that hold a mask of CPUs, in none of which a measuring CPU may stand.
 
     Attributes:
@@ -130,7 +130,7 @@ def _each(files: dict[Path, str], wanted: Callable[[str], str], what: str) -> No
 
 
 @dataclass(frozen=True)
-class InterruptAffinity(Shown):
+class InterruptAffinity(PlainSetting):
     """Which CPUs serve device interrupts: none of those that measure.
 
     Attributes:
@@ -177,7 +177,7 @@ class InterruptAffinity(Shown):
 
 
 @dataclass(frozen=True)
-class SiblingSetting(Shown):
+class SiblingSetting(PlainSetting):
     """Hyper-threads that share a core with a measuring CPU: offline while it measures.
 
     Attributes:

@@ -16,7 +16,15 @@ from latlab.model.evidence.machine import SettingUnknown
 from latlab.model.evidence.said import said
 
 __all__ = [
-    "FactSetting", "FileSetting", "Finding", "Setting", "Shown", "chosen", "put", "read_text", "reason",
+    "FactSetting",
+    "FileSetting",
+    "Finding",
+    "PlainSetting",
+    "Setting",
+    "chosen",
+    "put",
+    "read_text",
+    "reason",
 ]  # fmt: skip
 
 
@@ -69,7 +77,7 @@ class Setting(Protocol):
         """Set it as measurements need it."""
 
 
-class Shown:
+class PlainSetting:
     """What most settings share: they make no control groups, and one that isn't there is shown with why."""
 
     name: str
@@ -94,7 +102,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class FileSetting(Shown):
+class FileSetting(PlainSetting):
     """A setting in one file of the kernel, or in one a CPU.
 
     Attributes:
@@ -170,7 +178,7 @@ class FileSetting(Shown):
 
 
 @dataclass(frozen=True)
-class FactSetting(Shown):
+class FactSetting(PlainSetting):
     """Something that no file of the kernel sets: it is read, judged and explained.
 
     Attributes:
