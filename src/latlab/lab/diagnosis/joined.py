@@ -150,8 +150,7 @@ def joined(
 
 def _has_ended(answer: Answer) -> bool:
     """Whether the thread of the stage that takes nothing any more is known to be no more."""
-    told = [values_of(one) for one in answer.evidence if kind_of(one) is QueueEvidence.STOPPED]
-    return any(one.get("ended", False) for one in told)
+    return any(kind_of(one) is QueueEvidence.ENDED for one in answer.evidence)
 
 
 def _beside(answer: Answer) -> tuple[str, ...]:

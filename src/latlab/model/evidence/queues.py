@@ -51,6 +51,10 @@ class QueueEvidence(Kind):
         "{stage} has taken nothing since {since_s:seconds} into the run, for {for_s:seconds} until its "
         "end, though {waiting} events wait{state}"
     )
+    ENDED = (
+        "{stage} has taken nothing since {since_s:seconds} into the run, for {for_s:seconds} until its "
+        "end, though {waiting} events wait: its thread has ended"
+    )
     MOVES = "the bottleneck moves: {stretches}"
     EQUALLY_SLOW = "{every} {type} instances are equally slow; {stage} is the busiest"
     KEPT_WAITING = (

@@ -191,17 +191,16 @@ def lock_sentence(observation: Observation, measured: Measured, window: tuple[in
 
 def stopped_sentence(label: str, stopped: Stopped, window: tuple[int, int]) -> str:
     """Since when a stage takes nothing, and what waits for it."""
-    state = {True: "its thread has ended", False: "its thread lives and does not run", None: ""}[
-        stopped.ended
-    ]
+    since_s, for_s = (stopped.since_ns - window[0]) / 1e9, (window[1] - stopped.since_ns) / 1e9
+    if stopped.ended:
+        return said(QueueEvidence.ENDED, stage=label, since_s=since_s, for_s=for_s, waiting=stopped.waiting)
     return said(
         QueueEvidence.STOPPED,
         stage=label,
-        since_s=(stopped.since_ns - window[0]) / 1e9,
-        for_s=(window[1] - stopped.since_ns) / 1e9,
+        since_s=since_s,
+        for_s=for_s,
         waiting=stopped.waiting,
-        state=f": {state}" if state else "",
-        ended=bool(stopped.ended),
+        state=": its thread lives and does not run" if stopped.ended is False else "",
     )
 
 
