@@ -14,7 +14,7 @@ from latlab.model.schedule import Schedule, State
 from latlab.requests.faults import Faults
 from latlab.requests.parts.cutter import CROWD, LONGER, Cutter
 from latlab.requests.parts.holders import Holders
-from latlab.requests.parts.spent import PREEMPTED, Spent
+from latlab.requests.parts.spent import Spent
 from latlab.requests.parts.threads import Threads
 from latlab.requests.parts.waits import DEEPEST, Waits
 from latlab.requests.parts.workers import Workers
@@ -151,8 +151,8 @@ class Account:
         queued = self._queued(index)
         runs = sum(ns for (kind, _), ns in queued.items() if kind == "running")
         # Who computes for long itself is preempted for long by others: it is late by what it computes.
-        preempted = 2 * found.get(("running", PREEMPTED), 0.0) >= ahead
-        return found if preempted and runs >= LONGER * self._cutter.owners.usual_ns else queued
+        crowd = any(where == CROWD for _, where in queued)
+        return found if crowd and runs >= LONGER * self._cutter.owners.usual_ns else queued
 
     def _queued(self, index: int) -> Spent:
         """The parts of one that waits behind many: before and after its reading it waits for one thread.
