@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from latlab.errors import UsageError
 from latlab.model.stubs import StudyRun
+from latlab.stubs.studies import forecast
 from latlab.stubs.studies import study as _study
 from latlab.stubs.studies.question import StudyPlan
 from latlab.stubs.studies.runner import Unit, Units
@@ -121,3 +123,12 @@ def test_a_study_that_can_not_be_done_in_its_time_is_not_begun() -> None:
         _study._takes(StudyPlan("a:b", seconds=20), 3.0)
 
     assert refused.value.remedy == "--seconds 126, or a smaller input"
+
+
+def test_what_a_study_starts_with_is_seen_in_its_rounds_and_told_less_surely_by_few() -> None:
+    rounds = _study._Rounds(base=[150.0, 156.0, 153.0, 151.0], original=[100.0, 103.0, 101.0, 102.0])
+    part, unsure = _study._part(rounds)
+    assert part == pytest.approx(1.5, abs=0.03)
+    again = replace(rounds, base=rounds.base * 5, original=rounds.original * 5)
+    assert _study._part(again)[1] < 0.6 * unsure
+    assert forecast.few_rounds(4) > forecast.few_rounds(20) > 1

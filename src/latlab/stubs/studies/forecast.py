@@ -168,6 +168,15 @@ def forecast(
     )
 
 
+def few_rounds(rounds: int) -> float:
+    """By how much intervals are wider that come of so many rounds.
+
+    A slow spell is shared by a round's runs: what is independent is the rounds, and few of them tell their
+    spread badly (Student).
+    """
+    return student_quantile(max(_LEAST_FREE, rounds - 1), 0.975) / normal_quantile(0.975)
+
+
 def _cost(value: Parts, better: str) -> Parts:
     parts = np.atleast_1d(np.asarray(value, dtype=np.float64))
     if not np.isfinite(parts).all() or not parts.sum() > 0:
@@ -270,10 +279,7 @@ class _Points:
         """Half the width of each gain's 95 % interval: noise, and what the drift's cause may change."""
         at = np.asarray(speedups)
         fits = np.array([concave(*one)(at) for one in self._replicates[:_CURVES]])
-        # A slow spell is shared by a round's runs: what is independent is the rounds, and few of them tell
-        # their spread badly (Student).
-        few = student_quantile(max(_LEAST_FREE, self._rounds - 1), 0.975) / normal_quantile(0.975)
-        noise = 2 * few * np.sqrt(np.mean((fits - self._fit(at)) ** 2, axis=0))
+        noise = 2 * few_rounds(self._rounds) * np.sqrt(np.mean((fits - self._fit(at)) ** 2, axis=0))
         left = 1 - at
         systematic = 2 * max(0.0, abs(self.drift) - self._drift_error) * left * (1 - left)
         far, distance = self._off_curve()

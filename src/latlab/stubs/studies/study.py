@@ -448,6 +448,15 @@ def _validated(plan: StudyPlan, command: Sequence[str], progress: Callable[[str]
     return bool(found["valid"]), str(found["verdict"])
 
 
+def _part(rounds: _Rounds) -> tuple[float, float]:
+    """The system under the laboratory over the system alone, and half the width of its 95 % interval.
+
+    Of runs of the same rounds: those that came before may have found the machine at another speed.
+    """
+    part, unsure = _levels.ratio(rounds.base, rounds.original)
+    return part, unsure * _forecast.few_rounds(len(rounds.base))
+
+
 def _conclude(
     lab: _lab.Lab,
     units: _lab.Units,
@@ -479,7 +488,7 @@ def _conclude(
     # Gains are of the original's time; the laboratory's own start is in every other run.
     part, unsure = 1.0, 0.0
     if _base_of(lab) != "original":
-        part, unsure = _levels.ratio(rounds.base, original)
+        part, unsure = _part(rounds)
     curve = tuple(
         replace(
             point,
