@@ -40,6 +40,7 @@ _COMPILERS = {
     ".go": ("go", "build"),
     ".rs": ("rustc", "-O", "-g"),
 }
+_SHARED = ("ask.py", "bursts.py", "desk.py", "load.py", "loopback.hpp")
 _START_S = 6  # until latlab observes, on a busy machine
 
 
@@ -57,12 +58,15 @@ def measure(name: str, seconds: int, programs: Path = PROGRAMS) -> tuple[dict[st
     _SCRATCH.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=_SCRATCH))
     try:
-        for file in (*programs.glob(f"{name}.*"), PROGRAMS / "load.py", PROGRAMS / "loopback.hpp"):
-            shutil.copy(file, folder)
+        own = label.get("server", name)  # that of another label, run in another way
+        files = {*programs.glob(f"{name}.*"), *programs.glob(f"{own}.*")}
+        for file in (*files, *(programs / one for one in _SHARED), *(PROGRAMS / one for one in _SHARED)):
+            if file.exists():
+                shutil.copy(file, folder)
         for suffix, compiler in _COMPILERS.items():
-            source = folder / f"{name}.server{suffix}"
+            source = folder / f"{own}.server{suffix}"
             if source.exists():
-                run(*compiler, "-o", str(folder / f"{name}.server"), str(source))
+                run(*compiler, "-o", str(folder / f"{own}.server"), str(source))
         unix = label["address"].startswith("/")
         address = str(folder / "socket") if unix else str(free_port())
         filled = {"ADDRESS": address, "SECONDS": str(seconds + _START_S)}

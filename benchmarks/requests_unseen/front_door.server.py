@@ -6,6 +6,23 @@ import threading
 import time
 
 port, back = int(sys.argv[1]), int(sys.argv[1]) + 1
+
+
+def compute():
+    until = time.perf_counter() + 0.015
+    while time.perf_counter() < until:
+        pass
+
+
+def sleep():
+    time.sleep(0.015)
+
+
+def nothing():
+    pass
+
+
+plant = {"compute": compute, "sleep": sleep, "nothing": nothing}[sys.argv[2]]
 if os.fork() == 0:
     os.setsid()
     if os.fork() != 0:
@@ -25,9 +42,7 @@ if os.fork() == 0:
                 pass
             count[0] += 1
             if count[0] % 200 == 0:
-                t = time.perf_counter() + 0.015
-                while time.perf_counter() < t:
-                    pass
+                plant()
             one.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
 
     def ends():

@@ -19,6 +19,9 @@ std::condition_variable filled;
 std::deque<int> jobs;
 std::atomic<long> count{0};
 volatile long books = 0;
+double each_ms = 0;   // that a request takes,
+bool before = false;  // before its lock, or inside;
+long every = 0;       // the request that sorts the shelf with the lock held
 __attribute__((noinline)) void spin(double ms) {
   auto until = steady_clock::now() + duration<double, std::milli>(ms);
   while (steady_clock::now() < until) books = books + 1;
@@ -27,9 +30,10 @@ __attribute__((noinline)) void sort_shelf() {
   spin(20);
 }
 __attribute__((noinline)) void fetch_book(long n) {
+  if (before) spin(each_ms);
   std::lock_guard held(shelf);
-  spin(0.02);
-  if (500 && n % 500 == 0) sort_shelf();
+  if (!before) spin(each_ms);
+  if (every != 0 && n % every == 0) sort_shelf();
 }
 void work() {
   for (;;) {
@@ -48,6 +52,9 @@ void work() {
   }
 }
 int main(int, char** argv) {
+  each_ms = atof(argv[2]);
+  every = atol(argv[3]);
+  before = strcmp(argv[4], "before") == 0;
   int s = socket(AF_INET, SOCK_STREAM, 0), one = 1;
   setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
   sockaddr_in a{};

@@ -1,19 +1,9 @@
-import itertools
-import socketserver
-import sys
 import threading
 import time
 
-lock, count, entries = threading.Lock(), itertools.count(1), {}
+from desk import serve
 
-
-class Desk(socketserver.StreamRequestHandler):
-    disable_nagle_algorithm = True
-
-    def handle(self):
-        for line in self.rfile:
-            number = next(count)
-            self.wfile.write(answer(number, line))
+lock, entries = threading.Lock(), {}
 
 
 def answer(number, line):
@@ -28,9 +18,4 @@ def update_ledger(number):
         time.sleep(0.02)
 
 
-class Server(socketserver.ThreadingTCPServer):
-    allow_reuse_address = daemon_threads = True
-    request_queue_size = 100
-
-
-Server(("127.0.0.1", int(sys.argv[1])), Desk).serve_forever()
+serve(answer)
