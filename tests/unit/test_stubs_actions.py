@@ -138,6 +138,20 @@ def test_signals_that_come_in_time_are_accepted() -> None:
     check(program(t0="create 1\nrepeat 2\nsignal b\nwait a\nend", t1="repeat 2\nwait b\nsignal a\nend"))
 
 
+@pytest.mark.parametrize(
+    "body", ["run 5", "repeat 0\nsignal a\nend", "repeat 3000000000\nend", "signal a", "lock l\nunlock l"]
+)
+def test_a_program_of_more_repetitions_than_can_be_walked_is_checked_at_once(body: str) -> None:
+    check(program(t0=f"create 1\nrepeat 3000000000\n{body}\nend\nsignal a", t1="wait a"))
+
+
+def test_a_wait_behind_repetitions_that_order_nothing_is_refused() -> None:
+    with pytest.raises(InputError, match="signalled too late or too rarely"):
+        check(
+            program(t0="create 1\nrepeat 3000000000\nrun 5\nend\nwait a\nsignal b", t1="wait b\nsignal a")
+        )
+
+
 def test_creates_and_joins_have_turns_by_their_schedule() -> None:
     chosen = program(
         t0="create 1\ncreate 2\nrun 50\njoin 1\nrun 100\njoin 2", t1="run 80\nexit\nrun 5", t2="run 100"

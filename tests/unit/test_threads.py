@@ -276,6 +276,32 @@ def test_who_sleeps_until_its_next_round_is_due_paces_itself_however_much_it_wor
         assert found.limit.share > 0.95
 
 
+@pytest.mark.parametrize(
+    ("on", "work", "sleep", "told"),
+    [
+        # An interval timer's alarms come as often however long the work takes; of sleeps nothing tells.
+        (Wait.SIGNAL, (2.0, 2.0), (5.0, 5.0), (True, False)),
+        (Wait.TIMER, (2.0, 2.0), (5.0, 5.0), (False, True)),
+        (Wait.TIMER, (1.0, 3.0), (6.0, 4.0), (True, False)),
+        (Wait.TIMER, (1.0, 3.0), (5.0, 5.0), (False, False)),
+        (Wait.SIGNAL, (1.0, 3.0), (5.0, 5.0), (False, True)),
+    ],
+)
+def test_who_is_paced_by_due_times_or_may_be(
+    on: Wait, work: tuple[float, float], sleep: tuple[float, float], told: tuple[bool, bool]
+) -> None:
+    made = Made()
+    beat, at, turn = made.thread("beat"), 0.0, 0
+    while at + 8 < 1000:
+        made.run(beat, at, at + work[turn % 2])
+        made.wait(
+            beat, at + work[turn % 2], at + work[turn % 2] + sleep[turn % 2], on=on, source=Source.TIMER
+        )
+        at, turn = at + work[turn % 2] + sleep[turn % 2], turn + 1
+    (role,) = found_in(made).roles
+    assert (role.paced, role.may_be_due) == told
+
+
 def test_a_program_with_a_thread_that_waits_for_its_child_is_no_supervisor() -> None:
     made = Made()
     main, watcher, site = made.thread("app"), made.thread("waitpid-0"), made.thread("site", 200)

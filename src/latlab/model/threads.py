@@ -91,6 +91,7 @@ class Role:
         spins: whether it polls without progress.
         paced: whether it begins each round when that is due, and sleeps for what its work leaves until then:
             to work faster makes it sleep for longer.
+        may_be_due: whether it works and sleeps by turns, and nothing tells whether it is paced so.
         code: where it mostly runs; of one that mostly waits where it does.
         name: by where its threads start or wait.
         pids: its processes.
@@ -112,6 +113,7 @@ class Role:
     threads: Numbers = ()
     spins: bool = False
     paced: bool = False
+    may_be_due: bool = False
     code: tuple[Code, ...] = ()
 
     @property

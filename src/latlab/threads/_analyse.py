@@ -35,7 +35,7 @@ from latlab.threads._roles import (
     labelled,
     told_apart,
 )
-from latlab.threads._tracks import Track, by_due_times, by_even_sleeps, latest, tracks_of
+from latlab.threads._tracks import Track, by_due_times, by_even_sleeps, latest, may_be_due, tracks_of
 from latlab.threads._verdict import judge, lines_apart
 from latlab.threads.goroutines.roles import gathered_threads, split
 from latlab.threads.spins import with_spins
@@ -118,7 +118,8 @@ def analyse(
     role_of = parts.role_of
     limits = [float(blame.shares[:, list(g.threads), :].sum()) / max(blame.total, 1e-9) for g in groups]
     paced = frozenset(track.thread for track in tracks if by_due_times(track))
-    roles = roles_of(schedule, groups, times, limits, spins, paced)
+    undecided = frozenset(track.thread for track in tracks if may_be_due(track))
+    roles = roles_of(schedule, groups, times, limits, spins, paced, undecided)
     roles = tuple(
         replace(role, count=1) if index in {*parts.goroutines.cpus, *parts.goroutines.schedulers} else role
         for index, role in enumerate(roles)

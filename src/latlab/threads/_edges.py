@@ -254,6 +254,7 @@ def roles_of(
     limits: Sequence[float],
     spins: frozenset[int],
     paced: frozenset[int] = frozenset(),
+    undecided: frozenset[int] = frozenset(),
 ) -> tuple[Role, ...]:
     """The roles as they are told."""
     out = []
@@ -279,6 +280,7 @@ def roles_of(
                 threads=group.threads,
                 spins=all(thread in spins for thread in group.threads),
                 paced=all(thread in paced for thread in group.threads),
+                may_be_due=any(thread in undecided for thread in group.threads),
             )
         )
     return tuple(out)

@@ -21,6 +21,7 @@ __all__ = [
     "by_even_sleeps",
     "file_of",
     "latest",
+    "may_be_due",
     "set_of",
     "tracks_of",
 ]
@@ -50,6 +51,9 @@ _MOST_WAKES = 2000  # that are looked at
 _ROUNDS = 30  # that must be seen
 _IN_TIME = 0.9  # of the rounds, that have a sleep: who is too late for most of them is not paced
 _UNEVEN_NS = 50_000  # by what the work must differ: a timer of Linux is late by as much
+_REGULAR = 0.05  # of a round, by which rounds differ that an interval timer begins
+_BY_ITSELF = 0.9  # of the time, that it works or sleeps: who waits for others has their pace
+_SLEPT = 0.05  # of the time
 
 
 @dataclass
@@ -159,7 +163,19 @@ def by_due_times(track: Track) -> bool:
     nothing tells that from sleeps of one length, and it is False.
     """
     of = _rounds(track)
-    return of is not None and of.work >= _UNEVEN_NS and of.whole <= of.work / 2
+    if of is None:
+        return False
+    # An alarm is an interval timer's where its rounds are as long as each other.
+    alarmed = of.alarms and of.whole <= _REGULAR * of.length
+    return alarmed or (of.work >= _UNEVEN_NS and of.whole <= of.work / 2)
+
+
+def may_be_due(track: Track) -> bool:
+    """Whether a thread works and sleeps by turns, and nothing tells whether it sleeps until a time is due."""
+    of = _rounds(track)
+    if of is None or of.work_share < 1 - _BY_ITSELF or by_due_times(track) or by_even_sleeps(track):
+        return False
+    return of.sleep_share >= _SLEPT and of.sleep_share + of.work_share >= _BY_ITSELF
 
 
 def by_even_sleeps(track: Track) -> bool:
@@ -168,21 +184,31 @@ def by_even_sleeps(track: Track) -> bool:
     Where its work is as even as its sleeps it may be due at its times as well, and it is False.
     """
     of = _rounds(track)
-    return of is not None and of.work >= _UNEVEN_NS and of.sleep <= of.work / 2
+    return of is not None and not of.alarms and of.work >= _UNEVEN_NS and of.sleep <= of.work / 2
 
 
 class _Spread(NamedTuple):
-    """From the 10th to the 90th percentile, in ns: of a thread's rounds, and of their parts."""
+    """From the 10th to the 90th percentile, in ns: of a thread's rounds, and of their parts.
+
+    Attributes:
+        alarms: signals of a timer end the sleeps. length: of a round, the median.
+        work_share, sleep_share: of the thread's time, that it runs or would, and that it sleeps so.
+    """
 
     whole: float
     work: float
     sleep: float
+    alarms: bool
+    length: float
+    work_share: float
+    sleep_share: float
 
 
 def _rounds(track: Track) -> _Spread | None:
     """Of a thread that sleeps in nearly each of its rounds; None of others."""
     begin, end = np.array(track.begin, np.int64), np.array(track.end, np.int64)
-    slept = (np.array(track.state) == State.BLOCKED) & (np.array(track.wait) == Wait.TIMER)
+    state, wait = np.array(track.state), np.array(track.wait)
+    slept = (state == State.BLOCKED) & np.isin(wait, (Wait.TIMER, Wait.SIGNAL))
     slept &= np.array(track.source) == Source.TIMER
     if int(slept.sum()) < _ROUNDS:
         return None
@@ -192,7 +218,18 @@ def _rounds(track: Track) -> _Spread | None:
     if one_sleep.mean() < _IN_TIME:
         return None
     parts = (rounds, rounds - sleeps, sleeps)
-    return _Spread(*(float(np.subtract(*np.percentile(one[one_sleep], (90, 10)))) for one in parts))
+    whole, work, sleep = (float(np.subtract(*np.percentile(one[one_sleep], (90, 10)))) for one in parts)
+    life = max(1, int(end[-1] - begin[0]))
+    works = np.isin(state, (State.RUNNING, State.RUNNABLE))
+    return _Spread(
+        whole,
+        work,
+        sleep,
+        bool((wait[slept] == Wait.SIGNAL).mean() > 0.5),
+        float(np.median(rounds)),
+        float((end - begin)[works].sum()) / life,
+        float((end - begin)[slept].sum()) / life,
+    )
 
 
 def _shared_words(

@@ -65,6 +65,8 @@ def by_schedule(
     if source := _source_of_its_own_pace(found):
         return (), said(Withheld.OWN_PACE, name=found.limit.name, source=source)
     asked = scenarios_of(schedule, found)
+    if not asked and (due := [role.name for role in found.roles if _hides_its_work(role)]):
+        return (), said(Withheld.MAY_BE_DUE, name=due[0])
     if not asked and found.limit.kind is LimitKind.PROCESS:
         return (), said(Withheld.ELSEWHERE, name=found.limit.name)
     if not asked:
@@ -133,6 +135,8 @@ def scenarios_of(schedule: Schedule, found: ThreadFindings) -> list[Scenario]:
     for role in roles[:_MOST_ROLES]:
         if role.asleep:
             asked.append(Scenario("timer", f"the sleeps of {role.name}", role.threads))
+        elif _hides_its_work(role):
+            continue
         elif found.alone in role.threads:
             asked.append(Scenario("role", found.limit.name, (found.alone,)))
         elif role.running * role.count > _WORTH and (role.limits > _WORTH or role.running > _BUSY):
@@ -142,6 +146,11 @@ def scenarios_of(schedule: Schedule, found: ThreadFindings) -> list[Scenario]:
     if _disk_ns(schedule) > _WORTH * (schedule.ended_ns - schedule.began_ns):
         asked.append(Scenario("disk", "the disk"))
     return asked
+
+
+def _hides_its_work(role: Role) -> bool:
+    """Whether a faster role may only sleep for longer, for all that one run tells."""
+    return role.may_be_due and not role.asleep and role.limits > _WORTH
 
 
 def _is_of(scenario: Scenario, name: str) -> bool:

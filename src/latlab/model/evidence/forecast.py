@@ -147,6 +147,11 @@ class Withheld(Kind):
         "as long as {source} does, however fast {name} is: count what {name} does before and after the "
         "change"
     )
+    MAY_BE_DUE = (
+        "{name} works and sleeps by turns, and one run does not tell whether it sleeps until its next round "
+        "is due: then it would only sleep for longer if it worked faster; give its work half of the input, "
+        "and see whether its rounds come faster"
+    )
     SHARED_CPUS = (
         "CPUs were short for {part:share} of the time that its progress took: a faster {stage} leaves its "
         "CPU to others, which no model of queues knows"

@@ -37,6 +37,8 @@ VERBS = (
     "exit", "ready",
 )  # fmt: skip
 LONGEST_NS = 3_600_000_000_000
+_ORDER = frozenset(("join", "wait", "signal", "create", "exit"))
+_MOST_STEPS = 1_000_000
 
 Deed = tuple[int, str, int]  # thread, "create", "join" or "exit", and whom it creates or joins
 
@@ -337,7 +339,7 @@ def blocked(program: Program) -> dict[int, Action]:
 
     Walked as a program would run: each thread goes on until it waits for a thread that hasn't ended, or for a
     post that nobody has made. Locks are passed, and so are events that several threads take, since there the
-    order decides.
+    order decides. Of more than a million steps, which would take seconds, nothing is told: it is empty.
     """
     takers: dict[str, set[int]] = {}
     for number, actions in program.threads.items():
@@ -345,8 +347,9 @@ def blocked(program: Program) -> dict[int, Action]:
             if each.verb == "wait":
                 takers.setdefault(each.name, set()).add(number)
     created = set(program.creator_of())
-    walks = {number: iterate(actions) for number, actions in program.threads.items()}
+    walks = {number: iterate(_ordering(actions)) for number, actions in program.threads.items()}
     at = {number: next(walks[number], None) for number in program.threads if number not in created}
+    steps = 0
     posts: dict[str, int] = {}
     ended: set[int] = set()
     progress = True
@@ -369,10 +372,32 @@ def blocked(program: Program) -> dict[int, Action]:
                     ended.add(number)
                 action = at[number] = next(walks[number], None)
                 progress = True
+                steps += 1
+                if steps > _MOST_STEPS:
+                    return {}
             if action is None and number not in ended:
                 ended.add(number)
                 progress = True
     return {number: action for number, action in at.items() if action is not None}
+
+
+def _ordering(actions: Sequence[Action]) -> list[Action]:
+    """Those that decide who waits for whom, and the repetitions that have any: each yields when it is walked."""
+    kept: list[Action] = []
+    begins: list[int] = []
+    for action in actions:
+        if action.verb == "repeat":
+            begins.append(len(kept))
+            kept.append(action)
+        elif action.verb == "end":
+            begin = begins.pop()
+            if begin == len(kept) - 1 or kept[begin].amount == 0:
+                del kept[begin:]
+            else:
+                kept.append(action)
+        elif action.verb in _ORDER:
+            kept.append(action)
+    return kept
 
 
 def scale(program: Program, number: int, *, factor: float | None = None, idle: bool = False) -> Program:
