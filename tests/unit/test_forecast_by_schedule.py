@@ -296,11 +296,17 @@ def test_what_never_waits_for_a_source_of_its_own_pace_may_only_lose_less() -> N
     assert why.startswith("feed sleeps between pieces of work and waits for no other thread")
 
 
+def replace_paced(found: ThreadFindings) -> ThreadFindings:
+    return replace(found, roles=tuple(replace(one, paced=one.may_be_due) for one in found.roles))
+
+
 def test_of_who_may_sleep_until_a_time_is_due_no_faster_work_is_forecast() -> None:
     sleepy = findings(may_be_due=True, running=0.7, blocked={"timer": 0.3})
     made, why = by_schedule(schedule(), sleepy, lambda line: None)
     assert made == ()
     assert why.startswith("worker works and sleeps by turns")
+    _, why = by_schedule(schedule(), replace_paced(sleepy), lambda line: None)
+    assert why.startswith("worker begins each round when that is due")
     made, _ = by_schedule(schedule(), findings(running=0.7, blocked={"timer": 0.3}), lambda line: None)
     assert made[0].stage == "worker"
 

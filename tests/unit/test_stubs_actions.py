@@ -147,9 +147,7 @@ def test_a_program_of_more_repetitions_than_can_be_walked_is_checked_at_once(bod
 
 def test_a_wait_behind_repetitions_that_order_nothing_is_refused() -> None:
     with pytest.raises(InputError, match="signalled too late or too rarely"):
-        check(
-            program(t0="create 1\nrepeat 3000000000\nrun 5\nend\nwait a\nsignal b", t1="wait b\nsignal a")
-        )
+        check(program(t0="create 1\nrepeat 3000000000\nrun 5\nend\nwait a\nsignal b", t1="wait b\nsignal a"))
 
 
 def test_creates_and_joins_have_turns_by_their_schedule() -> None:

@@ -65,6 +65,8 @@ def by_schedule(
     if source := _source_of_its_own_pace(found):
         return (), said(Withheld.OWN_PACE, name=found.limit.name, source=source)
     asked = scenarios_of(schedule, found)
+    if not asked and (paced := [role.name for role in found.roles if role.paced and role.limits > _WORTH]):
+        return (), said(Withheld.PACED, name=paced[0])
     if not asked and (due := [role.name for role in found.roles if _hides_its_work(role)]):
         return (), said(Withheld.MAY_BE_DUE, name=due[0])
     if not asked and found.limit.kind is LimitKind.PROCESS:

@@ -147,6 +147,7 @@ class Withheld(Kind):
         "as long as {source} does, however fast {name} is: count what {name} does before and after the "
         "change"
     )
+    PACED = "{name} begins each round when that is due: if it worked faster it would sleep for longer"
     MAY_BE_DUE = (
         "{name} works and sleeps by turns, and one run does not tell whether it sleeps until its next round "
         "is due: then it would only sleep for longer if it worked faster; give its work half of the input, "
