@@ -382,7 +382,7 @@ def blocked(program: Program) -> dict[int, Action]:
 
 
 def _ordering(actions: Sequence[Action]) -> list[Action]:
-    """Those that decide who waits for whom, and the repetitions that have any: each yields when it is walked."""
+    """Those that decide who waits for whom, in repetitions of which each yields one when it is walked."""
     kept: list[Action] = []
     begins: list[int] = []
     for action in actions:
