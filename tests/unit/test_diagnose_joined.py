@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from latlab.lab.diagnosis.applications.thread_capture import _labels
-from latlab.lab.diagnosis.joined import contested, joined
+from latlab.lab.diagnosis.joined import contested, joined, waiting_for_feeders
 from latlab.lab.diagnosis.lines import sentence_of
 from latlab.model.diagnosis.answer import Answer, AnswerLine
 from latlab.model.evidence.pipeline import RunDoubt
@@ -304,6 +304,29 @@ def test_a_stage_whose_thread_mostly_waits_for_others_is_not_named_for_its_queue
         answer(Verdict.STAGE, stage="manager"), replace(threads, limit=replace(limit, confidence=0.5))
     )
     assert unsure.limiting_stage == (None if kind == "poll" else "manager")
+
+
+@pytest.mark.parametrize(
+    ("busy", "feeder", "waits", "named"),
+    [
+        (1.0, "tiny", 0.5, False),
+        (0.7, "tiny", 0.5, True),
+        (1.0, "tiny", 0.2, True),
+        (1.0, "database", 0.5, True),  # what it asks for is its service
+    ],
+)
+def test_a_stage_that_its_queues_have_busy_while_its_thread_waits_for_who_feeds_it_is_not_named(
+    busy: float, feeder: str, waits: float, named: bool
+) -> None:
+    # As of a pool's thread that has results late, since another one has the interpreter's lock.
+    stage = StageResult("manager", ("results",), (), 0.98, 0.0, 0.0, busy, 1e6, 200.0)
+    found = Analysis("manager", Verdict.STAGE, 1.0, (), (), (), (stage,), 0, 5 * 10**9)
+    results = Queue(0, "results", QueueKind.BOUNDED, 8, source_name="tiny", drain_name="manager")
+    observation = Observation((results,), (), (), {}, {}, {}, {})
+    threads = replace(findings(), roles=(MANAGER,), edges=(Edge(feeder, "manager", "pipe", 90.0, waits),))
+    late = waiting_for_feeders(found, observation, threads)
+    told = joined(answer(Verdict.STAGE, stage="manager"), threads, waiting=late)
+    assert told.limiting_stage == ("manager" if named else "loader")
 
 
 @pytest.mark.parametrize("named", [False, True])

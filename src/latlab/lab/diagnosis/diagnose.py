@@ -24,7 +24,7 @@ from latlab.lab.diagnosis.applications.application import (
 )
 from latlab.lab.diagnosis.applications.program import Command, Process
 from latlab.lab.diagnosis.interpreter_lock import interpreter_lock
-from latlab.lab.diagnosis.joined import contested, joined
+from latlab.lab.diagnosis.joined import contested, joined, waiting_for_feeders
 from latlab.lab.diagnosis.next_commands import of_model, of_other, of_requests, of_schedule, with_budget
 from latlab.lab.diagnosis.question import Question
 from latlab.lab.diagnosis.steps import Steps
@@ -105,7 +105,8 @@ def diagnose_question(question: Question, output: Path, tell: Tell) -> Diagnosis
                 alike = contested(found, seen.queues.observation, seen.threads)
                 over = overflowing(found.queues)
                 full = 1.0 if over is None or over.dropped else over.full
-                answer = joined(answer, seen.threads, seen.distrust, alike, full)
+                late = waiting_for_feeders(found, seen.queues.observation, seen.threads)
+                answer = joined(answer, seen.threads, seen.distrust, alike, full, late)
             _save_answer(writer, answer)
             deadline = begin + question.budget_s - _RESERVE_S
             answer = _with_forecast(question, application, answer, seen, place, deadline, steps)

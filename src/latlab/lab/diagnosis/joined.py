@@ -48,6 +48,7 @@ _MORE_WORK = 1.5  # times as much of the time
 _KEPT = 0.25  # of the time, a thread without a CPU: then it may not stand still by itself
 _MOSTLY_WITHOUT = 0.5  # of the progress, without a CPU
 _RUNNABLE = 0.15  # of the progress: less is no lack of CPUs
+_APART = 0.25  # of the time: by so much queues and threads may differ, which are not seen at the same moments
 _HICCUP = 0.1  # of the time, a queue that is full in passing, as when threads come late …
 _MOSTLY = 0.8  # … beside what so much of the progress waited for
 
@@ -58,6 +59,7 @@ def joined(
     distrust: tuple[str, ...] = (),
     contested: frozenset[str] = frozenset(),
     overfull: float = 1.0,
+    waiting: frozenset[str] = frozenset(),
 ) -> Answer:
     """The answer by the queues, with what threads tell; by the threads where the queues name nothing.
 
@@ -66,6 +68,7 @@ def joined(
         contested: stages that the queues saw enough of, and could not tell apart: threads, which do not count
             events, can't either.
         overfull: share of the time that the queue which overflows was full.
+        waiting: stages that are busy by their queues while their threads wait for who feeds them.
     """
     answer = replace(answer, threads=threads)
     limit = threads.limit
@@ -117,7 +120,9 @@ def joined(
     if several:
         answer = _each_line(answer, threads)
     elif (
-        role is not None and answer.verdict == Verdict.STAGE and (waits := _waits(role, threads)) >= _WAITING
+        role is not None
+        and answer.verdict == Verdict.STAGE
+        and ((waits := _waits(role, threads)) >= _WAITING or role.name in waiting)
     ):
         return _by_others(answer, threads, role, waits)
     elif not distrust and role is not None and answer.verdict == Verdict.STAGE and _another(role, threads):
@@ -290,6 +295,27 @@ def _by_others(answer: Answer, threads: ThreadFindings, role: Role, waits: float
         return replace(answer, sentence=said(RunFinding.STARTS, **told))
     why = said(RunDoubt.WAITS_FOR_OTHERS, stage=role.name, waits=waits)
     return replace(withheld(answer, why), lines=())
+
+
+def waiting_for_feeders(found: Analysis, observation: Observation, threads: ThreadFindings) -> frozenset[str]:
+    """The stages that their queues have busy for longer than their threads can be, which wait for the stages
+    that feed them.
+
+    As of a thread that takes results of processes: when it has one, its queue learns of it late.
+    """
+    feeds: dict[str, set[str]] = {}
+    for queue in observation.queues:
+        feeds.setdefault(queue.drain, set()).update(queue.sources)
+    told = set()
+    for stage in found.stages:
+        role = threads.role(stage.label)
+        if role is None or role.count > 1:
+            continue
+        ended = [edge for edge in threads.edges if edge.to == role.name and edge.kind != "lock"]
+        waits = sum(edge.waiting for edge in ended if edge.source in feeds.get(stage.label, ()))
+        if (stage.utilisation or 0.0) > 1 - waits + _APART:
+            told.add(role.name)
+    return frozenset(told)
 
 
 def contested(found: Analysis, observation: Observation, threads: ThreadFindings) -> frozenset[str]:
