@@ -53,6 +53,7 @@ _SPIN_LOCK = re.compile(r"^_*pthread_spin_lock\b")
 _PAUSE = re.compile(r"(^|_)(busy_?wait|busy_?poll|poll_until|wait_until)", re.I)
 _MOSTLY = 0.7
 _PLACED = 0.4
+_SELDOM = 0.05
 _NEAR = 8  # frames: a loop that looks may have called the clock
 _SPUN = 0.25  # of the running samples: so much two threads spin that share a lock half of the time
 # What a loop calls that asks again and again whether it may go on: a queue with room, a lock that is free.
@@ -254,7 +255,14 @@ def own_function(schedule: Schedule, thread: int, others: Iterable[int]) -> str:
             for stack, number in zip((schedule.stacks[one] for one in stacks), counts.tolist(), strict=True)
         ]
 
-    theirs = {name for one in others for _, names in stacks_of(one) for name in names}
+    theirs: set[str] = set()
+    for one in others:
+        seen: Counter[str] = Counter()
+        for number, names in stacks_of(one):
+            seen.update(dict.fromkeys(names, number))
+        # Who forks may once be seen in what only the new process calls.
+        least = max(1.0, _SELDOM * int((samples["thread"] == one).sum()))
+        theirs |= {name for name, number in seen.items() if number >= least}
     found: Counter[str] = Counter()
     total = 0
     for number, names in stacks_of(thread):
@@ -271,7 +279,11 @@ def forked_workers(schedule: Schedule) -> frozenset[int]:
     samples = schedule.samples
     if not samples.size or not inside.any():
         return frozenset()
-    seen = np.unique(samples["thread"][inside[samples["stack"]]]).tolist()
+    count = len(schedule.threads)
+    told = np.bincount(samples["thread"], minlength=count)
+    mine = np.bincount(samples["thread"], weights=inside[samples["stack"]], minlength=count)
+    # Their parent may have been seen in one as it forked.
+    seen = np.flatnonzero(mine > 0.5 * told).tolist()
     return frozenset(one for one in seen if schedule.threads[one].tid == schedule.threads[one].pid)
 
 
