@@ -73,7 +73,8 @@ def test_a_process_is_named_by_the_function_that_only_it_calls() -> None:
     assert own_function(seen, 1, [0]) == "serve"
     assert forked_workers(seen) == {1}
     seen = schedule((0, (HASHING, main), 40), (0, (HASHING, serve, start, main), 1), (1, (serve, start), 9))
-    assert (forked_workers(seen), own_function(seen, 1, [0])) == ({1}, "serve")
+    assert forked_workers(seen) == {1}
+    assert own_function(seen, 1, [0]) == "serve"
 
 
 def test_functions_of_libraries_name_no_thread() -> None:
