@@ -53,7 +53,7 @@ _SPIN_LOCK = re.compile(r"^_*pthread_spin_lock\b")
 _PAUSE = re.compile(r"(^|_)(busy_?wait|busy_?poll|poll_until|wait_until)", re.I)
 _MOSTLY = 0.7
 _PLACED = 0.4
-_SELDOM = 0.05
+_SELDOM = 0.05  # of a thread's samples
 _NEAR = 8  # frames: a loop that looks may have called the clock
 _SPUN = 0.25  # of the running samples: so much two threads spin that share a lock half of the time
 # What a loop calls that asks again and again whether it may go on: a queue with room, a lock that is free.
