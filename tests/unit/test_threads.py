@@ -281,6 +281,7 @@ def test_who_sleeps_until_its_next_round_is_due_paces_itself_however_much_it_wor
     [
         # An interval timer's alarms come as often however long the work takes; of sleeps nothing tells.
         (Wait.SIGNAL, (2.0, 2.0), (5.0, 5.0), (True, False)),
+        (Wait.SIGNAL, (5.0, 5.0), (2.0, 2.0), (False, True)),  # it may miss every other alarm
         (Wait.TIMER, (2.0, 2.0), (5.0, 5.0), (False, True)),
         (Wait.TIMER, (1.0, 3.0), (6.0, 4.0), (True, False)),
         (Wait.TIMER, (1.0, 3.0), (5.0, 5.0), (False, False)),

@@ -53,7 +53,8 @@ _IN_TIME = 0.9  # of the rounds, that have a sleep: who is too late for most of 
 _UNEVEN_NS = 50_000  # by what the work must differ: a timer of Linux is late by as much
 _REGULAR = 0.05  # of a round, by which rounds differ that an interval timer begins
 _BY_ITSELF = 0.9  # of the time, that it works or sleeps: who waits for others has their pace
-_SLEPT = 0.05  # of the time
+_HALF = 0.5
+_WORKS, _SLEPT = 0.1, 0.05  # of the time: less of either is no matter of pace
 
 
 @dataclass
@@ -165,15 +166,17 @@ def by_due_times(track: Track) -> bool:
     of = _rounds(track)
     if of is None:
         return False
-    # An alarm is an interval timer's where its rounds are as long as each other.
-    alarmed = of.alarms and of.whole <= _REGULAR * of.length
-    return alarmed or (of.work >= _UNEVEN_NS and of.whole <= of.work / 2)
+    if of.alarms:
+        # Of an interval timer, where rounds are as long as each other. Who works for longer than an interval
+        # is late for its next alarm, and waits for the one after it: for work of over half of the round.
+        return of.whole <= _REGULAR * of.length and of.work_share < _HALF
+    return of.work >= _UNEVEN_NS and of.whole <= of.work / 2
 
 
 def may_be_due(track: Track) -> bool:
     """Whether a thread works and sleeps by turns, and nothing tells whether it sleeps until a time is due."""
     of = _rounds(track)
-    if of is None or of.work_share < 1 - _BY_ITSELF or by_due_times(track) or by_even_sleeps(track):
+    if of is None or of.work_share < _WORKS or by_due_times(track) or by_even_sleeps(track):
         return False
     return of.sleep_share >= _SLEPT and of.sleep_share + of.work_share >= _BY_ITSELF
 

@@ -83,7 +83,7 @@ def make_plan(
             turns = min(turns, FEWEST_LONGEST_TURNS)
         units = max(units, turns if pilot.settings.turn else FEWEST_ITERATIONS)
         units = max(1, min(units, MOST_ITERATIONS // length))
-        # With fewer pairs than these there is no verdict: pairs that are too long for them are made shorter.
+        # A verdict needs so many pairs: they are made shorter where otherwise fewer would fit.
         each_s = budget_s / paired.fewest_blocks(alpha)
         if pilot.settings.turn and pilot.pair_s(units) > each_s >= pilot.pair_s(1):
             units = max(1, min(units, int((each_s - pilot.overhead_s) / pilot.unit_s)))

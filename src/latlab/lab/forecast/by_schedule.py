@@ -65,12 +65,12 @@ def by_schedule(
     if source := _source_of_its_own_pace(found):
         return (), said(Withheld.OWN_PACE, name=found.limit.name, source=source)
     asked = scenarios_of(schedule, found)
-    if not asked and (paced := [role.name for role in found.roles if role.paced and role.limits > _WORTH]):
-        return (), said(Withheld.PACED, name=paced[0])
-    if not asked and (due := [role.name for role in found.roles if _hides_its_work(role)]):
-        return (), said(Withheld.MAY_BE_DUE, name=due[0])
     if not asked and found.limit.kind is LimitKind.PROCESS:
         return (), said(Withheld.ELSEWHERE, name=found.limit.name)
+    if not asked and any(role.paced and role.name == found.limit.name for role in found.roles):
+        return (), said(Withheld.PACED, name=found.limit.name)
+    if not asked and (due := [role.name for role in found.roles if _hides_its_work(role)]):
+        return (), said(Withheld.MAY_BE_DUE, name=due[0])
     if not asked:
         named = found.role(found.limit.name)
         busy = named is not None and named.running * named.count > _WORTH

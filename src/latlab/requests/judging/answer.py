@@ -286,9 +286,8 @@ def _judged(tail: Sequence[Spent], median: Sequence[Spent]) -> TailAnswer:
     elif p_value > _RARE:  # as one slow request alone
         withheld = said(NoTail.TOO_FEW, number=len(tail))
     elif kind == "runnable" and _clients(tail, median) > _MAIN * more[kind]:
-        withheld = said(
-            NoTail.CLIENTS
-        )  # on one machine; it is what was asked with, and no cause in the server
+        # On one machine; it is what was asked with, and no cause in the server.
+        withheld = said(NoTail.CLIENTS)
     elif kind == "runnable" and not where:
         # What observes takes CPU time as well, and is nobody's neighbour in the schedule.
         withheld = said(NoTail.NO_CPU)

@@ -157,7 +157,7 @@ class Account:
     def _queued(self, index: int) -> Spent:
         """The parts of one that waits behind many: before and after its reading it waits for one thread.
 
-        It bears the name of what most of that is: what lies in the queue, or has been read and waits.
+        It is named after the larger part: the wait in the receive queue, or for a thread after it was read.
         """
         own = self._requests["connection"]
         same = sum(ns for one, ns in self._cutter.ahead.items() if own[one] == own[index])

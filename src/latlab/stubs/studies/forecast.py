@@ -169,7 +169,7 @@ def forecast(
 
 
 def few_rounds(rounds: int) -> float:
-    """By how much intervals are wider that come of so many rounds.
+    """The factor by which an interval of so many rounds is wider than one of many.
 
     A slow spell is shared by a round's runs: what is independent is the rounds, and few of them tell their
     spread badly (Student).
