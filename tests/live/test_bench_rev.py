@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -109,22 +110,43 @@ def test_an_unknown_revision_and_a_missing_file_are_errors_of_usage(folder: Path
 
 
 @pytest.mark.side_by_side
-def test_an_ended_run_leaves_no_worktree(folder: Path) -> None:
+@pytest.mark.parametrize("step", ["build", "hook", "filter"])
+@pytest.mark.parametrize("group", [True, False])
+def test_an_ended_run_leaves_no_worktree(folder: Path, tmp_path: Path, step: str, group: bool) -> None:
+    slow = f"touch {tmp_path / 'begun'}; exec sleep 60"
+    repository = shutil.copytree(folder / "repository", tmp_path / "repository")
+    if step == "hook":
+        hook = repository / ".git" / "hooks" / "post-checkout"
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(f"#!/bin/sh\n{slow}\n")
+        hook.chmod(0o755)
+    elif step == "filter":  # git still has the worktree locked
+        git(repository, "config", "filter.slow.smudge", slow)
+        (repository / ".git" / "info").mkdir(exist_ok=True)
+        (repository / ".git" / "info" / "attributes").write_text("* filter=slow\n")
     process = subprocess.Popen(
-        [sys.executable, "-m", "latlab", "bench", "rev", "HEAD", "--build", "sleep 60", "--command", "true"],
-        cwd=folder / "repository",
-        env=environment(folder),
+        [sys.executable, "-m", "latlab", "bench", "rev", "HEAD", "--command", "true"]
+        + (["--build", slow] if step == "build" else []),
+        cwd=repository,
+        env=environment(tmp_path),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 30
-    while not left(folder) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert left(folder)
-    os.killpg(process.pid, signal.SIGTERM)
-    process.wait(30)
-    assert left(folder) == []
+    try:
+        deadline = time.monotonic() + 30
+        while not (tmp_path / "begun").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert left(tmp_path)
+        if group:
+            os.killpg(process.pid, signal.SIGTERM)
+        else:
+            process.terminate()
+        process.wait(30)
+        assert left(tmp_path) == []
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def test_two_interpreters_are_compared_by_their_own_clock(folder: Path) -> None:

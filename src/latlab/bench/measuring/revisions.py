@@ -117,8 +117,8 @@ def revisions(
         for index, (name, commit) in enumerate(zip(names, commits, strict=True)):
             one = Revision(name, commit, folder / "ab"[index], folder / f"{'ab'[index]}-site", flags[index])
             one.site.mkdir()
+            stack.callback(_remove, top, one.folder)  # before it is added: adding may be interrupted, too
             _git(top, "worktree", "add", "--detach", "--force", str(one.folder), commit)
-            stack.callback(_remove, top, one.folder)
             if build is not None:
                 _build(one, build, timeout_s)
             out.append(one)
@@ -179,17 +179,16 @@ def _build(one: Revision, command: str, timeout_s: float) -> None:
 
 
 def _remove(top: Path, folder: Path) -> None:
-    """Take a worktree away, also where git no longer can."""
-    subprocess.run(
-        ["git", "-C", str(top), "worktree", "remove", "--force", str(folder)],
-        capture_output=True,
-        check=False,
-        env=_plain(),
-    )
-    shutil.rmtree(folder, ignore_errors=True)
-    subprocess.run(
-        ["git", "-C", str(top), "worktree", "prune"], capture_output=True, check=False, env=_plain()
-    )
+    """Take a worktree away, also where git no longer can, or has it half made.
+
+    A git that is killed while it adds a worktree leaves it locked, and what is locked is never pruned.
+    """
+    for arguments in (("unlock", str(folder)), ("remove", "--force", str(folder)), ("prune",)):
+        if arguments == ("prune",):
+            shutil.rmtree(folder, ignore_errors=True)
+        subprocess.run(
+            ["git", "-C", str(top), "worktree", *arguments], capture_output=True, check=False, env=_plain()
+        )
 
 
 def _git(folder: Path, *arguments: str, error: str | None = None) -> str:
