@@ -85,10 +85,14 @@ def test_threads_that_take_the_only_cpu_that_they_may_use_from_each_other_lack_c
     assert (limit.kind, limit.name) == (LimitKind.CPU, "CPUs")
 
 
-def test_a_housekeeper_that_sleeps_beside_those_that_work_does_not_limit() -> None:
+@pytest.mark.parametrize("idle", [0, 6])
+def test_a_housekeeper_that_sleeps_beside_those_that_work_does_not_limit(idle: int) -> None:
+    # As the thread of a virtual machine that wakes each of many idle ones once, when the program ends.
     made = Made()
     main, keeper = made.thread("app"), made.thread("keeper")
     workers = [made.thread("left"), made.thread("right")]
+    for number in range(idle):
+        made.wait(made.thread(f"idle {chr(97 + number)}"), 0, 1000, keeper, item=16384 + 64 * number)
     made.wait(main, 0, 1000, keeper, item=1)
     made.wait(keeper, 0, 999, on=Wait.TIMER, source=Source.TIMER)
     made.run(keeper, 999, 1000)

@@ -284,10 +284,16 @@ def test_a_main_thread_that_hardly_waits_for_the_interpreters_lock_is_not_limite
     assert (found_in(made).limit.name == "GIL") == waits
 
 
-def test_a_main_thread_that_works_or_would_for_nearly_all_of_its_life_is_not_limited_by_the_lock() -> None:
-    """As beside a neighbour: who holds the lock lacks a CPU, and so does who works most."""
+@pytest.mark.parametrize("name", ["app", "tasks"])
+def test_a_thread_that_works_or_would_for_nearly_all_of_its_life_is_not_limited_by_the_lock(name: str) -> None:
+    """As beside a neighbour: who holds the lock lacks a CPU, and so does who works most.
+
+    And as a pool's thread that makes the tasks, while the main thread waits for their results.
+    """
     made = Made()
-    main, helpers = made.thread("app"), [made.thread("feed"), made.thread("collect")]
+    if name != "app":
+        made.wait(made.thread("app"), 0, 1000, 1, item=1)
+    main, helpers = made.thread(name), [made.thread("feed"), made.thread("collect")]
     stack = made.stack(main, "take_gil", "publish", running=False)
     for at in range(0, 1000, 10):
         made.run(main, at, at + 2)

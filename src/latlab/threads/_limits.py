@@ -50,7 +50,8 @@ _SURE_LOCK = 0.95  # of the resampled blocks, of a lock that no stack tells
 _LOCK = 0.35
 _MAIN_RUNS, _HARDLY = 0.6, 0.1  # of what all threads run; of its own time at work
 _ALONE = 0.8  # of what all threads of an interpreter run
-_ALL_LIFE = 0.8  # of the main thread's life at work: what it waits for is not what it lacks
+_ALL_LIFE = 0.8  # of a thread's life at work: what it waits for is not what it lacks
+_ITS_PROGRESS = 0.5  # of the progress, that such a thread works itself
 _TURNS = 0.35  # of their time, that threads of one role wait for each other
 _ASLEEP = 0.8  # of its time: then it hardly does anything else
 _AT_DISK = 0.05  # of a role's time: worth telling where CPUs are short
@@ -210,7 +211,8 @@ def _one_runs(facts: Facts, threads: set[int]) -> bool:
     """Whether one thread does nearly all that they run: it limits, and not what the others lack.
 
     A main thread that does most of it, and hardly waits for the lock, ends no sooner without the lock;
-    nor does one that works, or would if it had a CPU, for nearly all of its life.
+    nor does one that works, or would if it had a CPU, for nearly all of its life, if most of the progress is its
+    own: of several that sleep each speaks for the progress, and may wait for who works beside them.
     """
     ran = sum(facts.times[thread].running for thread in threads)
     first = max(threads, key=lambda thread: facts.times[thread].running)
@@ -218,7 +220,8 @@ def _one_runs(facts: Facts, threads: set[int]) -> bool:
     if mine.running >= _ALONE * ran:
         return True
     waits, works = mine.blocked.get("futex", 0), mine.running + mine.runnable
-    if who.tid == who.pid and works >= _ALL_LIFE * mine.life:
+    its_own = who.tid == who.pid or facts.roles[facts.role_of[first]].limits >= _ITS_PROGRESS
+    if its_own and works >= _ALL_LIFE * mine.life:
         return True
     main = who.tid == who.pid and mine.running >= _MAIN_RUNS * ran
     return main and waits <= _HARDLY * works

@@ -10,6 +10,7 @@ Over 400 lines: one gate after the other, each of a few lines, in the order in w
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -62,7 +63,7 @@ _LOCK_TOO = 0.15  # of the progress: a role whose threads wait for one lock so m
 _IDLE_CPUS = 1 / 3  # of the time of the CPUs: threads that wait for one meanwhile want no more of them
 _CPU = 0.4  # of the time that a role's threads are runnable without one
 _MEANWHILE = 0.4  # CPUs that the program's other threads use while it is said to sleep
-_HANDED = 5  # waits of others that a sleeper ends, of whose sleeps these depend
+_HANDED = 5  # waits of one other role that a sleeper ends, of whose sleeps these depend
 _IDLE = 0.8  # of the progress, that several sleep or wait for work
 _NAMED = 0.1  # of the progress: sleepers that are named beside others
 _INNER = 0.35  # of their time that threads of one role wait for each other
@@ -367,20 +368,22 @@ def _looks_up(facts: Facts, first: Candidate) -> str | None:
 
 
 def _aside(facts: Facts, first: Candidate) -> str | None:
-    """A thread that sleeps beside others that work, and hardly ever wakes one of these: a housekeeper."""
+    """A thread that sleeps beside others that work, and hardly ever wakes one of these: a housekeeper.
+
+    Who wakes each of many once, as when the program begins or ends, hands work to none of them.
+    """
     sleepers = {thread for index in first.roles for thread in facts.roles[index].threads}
-    others = [
-        one
-        for thread, one in enumerate(facts.times)
-        if thread not in sleepers | facts.spins and facts.schedule.threads[thread].pid in facts.own
-    ]
-    ran = sum(one.running for one in others) / 1e9 / facts.schedule.seconds
-    ended = sum(
-        number for one in others for (role, _), (number, _) in one.ended.items() if role in first.roles
-    )
-    if ran < _MEANWHILE or ended >= _HANDED:
+    ran, handed = 0, Counter({-1: 0})
+    for thread, one in enumerate(facts.times):
+        if thread in sleepers | facts.spins or facts.schedule.threads[thread].pid not in facts.own:
+            continue
+        ran += one.running
+        for (role, _), (number, _) in one.ended.items():
+            handed[facts.role_of[thread]] += number if role in first.roles else 0
+    cpus, ended = ran / 1e9 / facts.schedule.seconds, max(handed.values())
+    if cpus < _MEANWHILE or ended >= _HANDED:
         return None
-    return said(ThreadReason.ASIDE, name=first.name, ended=ended, cpus=ran)
+    return said(ThreadReason.ASIDE, name=first.name, ended=ended, cpus=cpus)
 
 
 def _locked(facts: Facts, first: Candidate, total: float) -> str | None:
