@@ -285,7 +285,9 @@ def test_a_main_thread_that_hardly_waits_for_the_interpreters_lock_is_not_limite
 
 
 @pytest.mark.parametrize("name", ["app", "tasks"])
-def test_a_thread_that_works_or_would_for_nearly_all_of_its_life_is_not_limited_by_the_lock(name: str) -> None:
+def test_a_thread_that_works_or_would_for_nearly_all_of_its_life_is_not_limited_by_the_lock(
+    name: str,
+) -> None:
     """As beside a neighbour: who holds the lock lacks a CPU, and so does who works most.
 
     And as a pool's thread that makes the tasks, while the main thread waits for their results.

@@ -155,6 +155,7 @@ def analyse(
         answers or {},
         paces,
         far or {},
+        undecided,
     )
     limit = judge(facts)
     late = [(role, one) for role in roles if (one := late_of(facts, role)) is not None]

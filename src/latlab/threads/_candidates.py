@@ -67,7 +67,8 @@ class Facts:
         peers: of a socket's object who is at its other end, where known.
         asks: processes that are connected to another program. serve: those that it is connected to.
         goroutines: what is known of the roles that are some.
-        naps: threads that sleep for one length, however long they work.
+        naps: threads that sleep for one length, however long they work. may_be_due: those of which nothing
+            tells whether they sleep until their next round is due.
         answers: of processes that look up, and wait for an answer, the program that owes it. paces: processes
             that look up, and wait for a time of their own.
         far: of processes the addresses outside of the program that they are connected to.
@@ -92,6 +93,7 @@ class Facts:
     answers: Mapping[int, str] = field(default_factory=dict)
     paces: frozenset[int] = frozenset()
     far: Mapping[int, str] = field(default_factory=dict)
+    may_be_due: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -175,7 +175,7 @@ def by_due_times(track: Track) -> bool:
 
 def may_be_due(track: Track) -> bool:
     """Whether a thread works and sleeps by turns, and nothing tells whether it sleeps until a time is due."""
-    of = _rounds(track)
+    of = _rounds(track) or _late_rounds(track)
     if of is None or of.work_share < _WORKS or by_due_times(track) or by_even_sleeps(track):
         return False
     return of.sleep_share >= _SLEPT and of.sleep_share + of.work_share >= _BY_ITSELF
@@ -209,26 +209,58 @@ class _Spread(NamedTuple):
 
 def _rounds(track: Track) -> _Spread | None:
     """Of a thread that sleeps in nearly each of its rounds; None of others."""
-    begin, end = np.array(track.begin, np.int64), np.array(track.end, np.int64)
-    state, wait = np.array(track.state), np.array(track.wait)
-    slept = (state == State.BLOCKED) & np.isin(wait, (Wait.TIMER, Wait.SIGNAL))
-    slept &= np.array(track.source) == Source.TIMER
+    slept = _sleeps(track)
     if int(slept.sum()) < _ROUNDS:
         return None
-    rounds = np.diff(end[slept])
-    sleeps = (end - begin)[slept][1:]
+    rounds = np.diff(np.array(track.end, np.int64)[slept])
     one_sleep = rounds <= 1.5 * np.median(rounds)
-    if one_sleep.mean() < _IN_TIME:
+    return (
+        _spread_of(track, slept, one_sleep, np.zeros_like(rounds)) if one_sleep.mean() >= _IN_TIME else None
+    )
+
+
+def _late_rounds(track: Track) -> _Spread | None:
+    """Of a thread that is too late for some of its due times: its rounds are whole numbers of the shortest.
+
+    Whether it makes up for a round that it missed or leaves it out is not seen, so that nothing tells whether
+    it would do more if it worked faster. `whole` is by what the rounds miss whole numbers; None of others.
+    """
+    slept = _sleeps(track)
+    if int(slept.sum()) < _ROUNDS:
         return None
-    parts = (rounds, rounds - sleeps, sleeps)
-    whole, work, sleep = (float(np.subtract(*np.percentile(one[one_sleep], (90, 10)))) for one in parts)
+    rounds = np.diff(np.array(track.end, np.int64)[slept])
+    short = rounds[rounds <= 1.5 * np.percentile(rounds, 10)]
+    period = float(np.median(short))
+    if len(short) < _ROUNDS or period <= 0:
+        return None
+    of = _spread_of(track, slept, rounds > 0, (np.maximum(1, np.round(rounds / period)) - 1) * period)
+    # Sleeps of one length make rounds that miss whole numbers by as much as these sleeps differ, or more.
+    return of if of.whole <= _REGULAR * period and of.whole <= of.sleep / 2 else None
+
+
+def _sleeps(track: Track) -> np.ndarray[Any, Any]:
+    """Which of a thread's intervals are sleeps that a timer ended."""
+    wait = np.array(track.wait)
+    slept = (np.array(track.state) == State.BLOCKED) & np.isin(wait, (Wait.TIMER, Wait.SIGNAL))
+    found: np.ndarray[Any, Any] = slept & (np.array(track.source) == Source.TIMER)
+    return found
+
+
+def _spread_of(
+    track: Track, slept: np.ndarray[Any, Any], kept: np.ndarray[Any, Any], missed: np.ndarray[Any, Any]
+) -> _Spread:
+    """The rounds that are kept, each from the end of a sleep to that of the next, less what it missed."""
+    begin, end = np.array(track.begin, np.int64), np.array(track.end, np.int64)
+    rounds, sleeps = np.diff(end[slept]), (end - begin)[slept][1:]
+    parts = (rounds - missed, rounds - sleeps, sleeps)
+    whole, work, sleep = (float(np.subtract(*np.percentile(one[kept], (90, 10)))) for one in parts)
     life = max(1, int(end[-1] - begin[0]))
-    works = np.isin(state, (State.RUNNING, State.RUNNABLE))
+    works = np.isin(np.array(track.state), (State.RUNNING, State.RUNNABLE))
     return _Spread(
         whole,
         work,
         sleep,
-        bool((wait[slept] == Wait.SIGNAL).mean() > 0.5),
+        bool((np.array(track.wait)[slept] == Wait.SIGNAL).mean() > 0.5),
         float(np.median(rounds)),
         float((end - begin)[works].sum()) / life,
         float((end - begin)[slept].sum()) / life,

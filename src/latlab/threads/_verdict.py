@@ -55,7 +55,7 @@ _BEYOND = 0.01  # of the observed time, that threads may seem to spend beyond th
 _CLEAR = 0.7  # of the leader's share: a runner-up above it is as good
 _ALIKE = 0.93  # of the leader's busy share
 _ALIKE_WORK = 0.85  # of what the leader runs: having no CPU makes one of two equal stages busier by chance
-_MOSTLY = 0.5  # of what the leader sleeps
+_MOSTLY = 0.5  # of what the leader sleeps, or works
 _RHYTHM = 2.5  # times as often at most, that another one sleeps which does the same
 _OVERLAP = 1.05  # of the time, that two which have no time to spare at once spend together
 _SURE = 0.95  # of the resampled blocks
@@ -66,6 +66,7 @@ _MEANWHILE = 0.4  # CPUs that the program's other threads use while it is said t
 _HANDED = 5  # waits of one other role that a sleeper ends, of whose sleeps these depend
 _IDLE = 0.8  # of the progress, that several sleep or wait for work
 _NAMED = 0.1  # of the progress: sleepers that are named beside others
+_MAY_SLEEP = 0.05  # of what it works, on the path: who sleeps less than that has hardly a moment to spare
 _INNER = 0.35  # of their time that threads of one role wait for each other
 _TRIES = 0.15  # of the running samples that try, and of those that read the clock
 _ASKS = 0.5  # of both
@@ -159,7 +160,8 @@ def judge(facts: Facts) -> Limit:
             return _withheld(facts, candidates, alike)
     if first.kind in (LimitKind.THREAD, LimitKind.PROCESS) and first.roles:
         alike = (
-            _alike(facts, first)
+            _due(facts, first)
+            or _alike(facts, first)
             or _locked(facts, first, total)
             or _without_cpus(facts, first)
             or _in_turn(facts, first)
@@ -409,6 +411,19 @@ def _without_cpus(facts: Facts, first: Candidate) -> str | None:
         return None
     ran = {"running": role.running, "runnable": role.runnable}
     return said(ThreadReason.CPUS_OR_WORK, who=counted(role), **ran)
+
+
+def _due(facts: Facts, first: Candidate) -> str | None:
+    """Who works and sleeps by turns may sleep until its next round is due: it is paced then."""
+    for index in first.roles[:1]:
+        role = facts.roles[index]
+        may = [one for one in role.threads if one in facts.may_be_due]
+        its_own = sum(float(facts.blame.share(cause, may).sum()) for cause in (Cause.RUN, Cause.RUNNABLE))
+        sleeps = float(facts.blame.share(Cause.TIMER, may).sum()) if may else 0.0
+        if may and its_own >= _MOSTLY * first.total and sleeps >= _MAY_SLEEP * first.total:
+            times = {"running": role.running + role.runnable, "asleep": role.blocked.get("timer", 0.0)}
+            return said(ThreadReason.MAY_BE_DUE, name=counted(role), **times)
+    return None
 
 
 def _in_turn(facts: Facts, first: Candidate) -> str | None:

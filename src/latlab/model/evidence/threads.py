@@ -172,8 +172,13 @@ class ThreadReason(Kind):
         "other {busy:share} and {other_busy:share} of the time"
     )
     ASIDE = (
-        "{name} sleeps and ended {ended:plural wait} of the others, which used {cpus:number} CPUs: they "
-        "hardly depend on it"
+        "{name} sleeps and ended {ended:plural wait} of each of the others at most, which used "
+        "{cpus:number} CPUs: they hardly depend on it"
+    )
+    MAY_BE_DUE = (
+        "{name} works {running:share} of the time and sleeps {asleep:share}, and one run does not tell "
+        "whether it sleeps until its next round is due: then it would only sleep for longer if it worked "
+        "faster; give its work half of the input, and see whether its rounds come faster"
     )
     LOCK_OR_WORK = (
         "{name} works, and its threads wait for {lock} in {part:share} of the time: either may limit"
