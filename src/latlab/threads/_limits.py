@@ -211,8 +211,8 @@ def _one_runs(facts: Facts, threads: set[int]) -> bool:
     """Whether one thread does nearly all that they run: it limits, and not what the others lack.
 
     A main thread that does most of it, and hardly waits for the lock, ends no sooner without the lock;
-    nor does one that works, or would if it had a CPU, for nearly all of its life, if most of the progress is its
-    own: of several that sleep each speaks for the progress, and may wait for who works beside them.
+    nor does one that works, or would if it had a CPU, for nearly all of its life, if most of the progress
+    is its own: of several that sleep each speaks for the progress, and may wait for who works beside them.
     """
     ran = sum(facts.times[thread].running for thread in threads)
     first = max(threads, key=lambda thread: facts.times[thread].running)
