@@ -42,7 +42,8 @@ def nonnegative_least_squares(design: Floats, target: Floats) -> tuple[Floats, f
                 found = trial
                 break
             # As far towards the trial as nothing becomes negative; what reaches 0 is no longer free.
-            step = float(np.min(found[negative] / (found[negative] - trial[negative])))
+            left = found[negative] - trial[negative]
+            step = float(np.min(np.divide(found[negative], left, out=np.zeros_like(left), where=left > 0)))
             found = found + step * (trial - found)
             free &= found > tolerance * 1e-3
             found[~free] = 0.0

@@ -118,6 +118,10 @@ class StudyWarning(Kind):
     OFF_CURVE = (
         "the points at {speedups} lie off every curve of diminishing returns: something else changes too"
     )
+    TWO_SPEEDS = (
+        "the machine ran at two speeds: {part:share0} of the runs took {longer:.2f} times as long; the "
+        "intervals hold what the component buys at either"
+    )
     UNSTEADY = (
         "the unmodified system's time is known to {scatter:share} only: not steady; quiet the machine, see "
         "'latlab system check', or give the study more time"

@@ -17,6 +17,7 @@ differ by.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -30,6 +31,7 @@ from latlab.model.evidence.studies import Speedup, StudyWarning
 from latlab.model.stubs import Pays, SpeedupForecast, StudyPoint
 from latlab.stats.distributions import normal_quantile, student_quantile
 from latlab.stats.shapes.knees import Floats, Knee, concave, line, one_knee, simplest
+from latlab.stubs.studies import states as _states
 from latlab.stubs.studies.levels import Parts, Rank, Sample
 from latlab.words import share
 
@@ -108,14 +110,23 @@ def forecast(
         raise ValueError("speedup 0 and speedup 1 (or one near it) must have been measured")
     simulated = baseline is not None
     base = [_cost(v, better) for v in baseline] if baseline is not None else [one.get(0.0) for one in costs]
-    kept = [(b, one) for b, one in zip(base, costs, strict=True) if b is not None]
+    kept: Kept = [(b, one) for b, one in zip(base, costs, strict=True) if b is not None]
+    states = None
+    if rank is None:
+        kept, states = _of_one_state(kept, simulated)
     points = _Points(kept, simulated, rank)
     gains = points.gains(SPEEDUPS)
     knee = points.knee()
     kind = points.kind(float(gains[-1]), knee)
     widths = points.half_widths(SPEEDUPS)
+    lows, highs = gains - widths, gains + widths
+    if states is not None:
+        # Nobody knows how often either speed will be there: the interval holds the gain at both.
+        slow, errors = states.there(gains, np.array(SPEEDUPS))
+        widths_slow = np.hypot(widths, 2 * few_rounds(len(kept)) * errors)
+        lows, highs = np.minimum(lows, slow - widths_slow), np.maximum(highs, slow + widths_slow)
     # No system gains more than all of its time.
-    bounds_of = [(g - w, min(1.0, g + w)) for g, w in zip(gains, widths, strict=True)]
+    bounds_of = [(float(low), min(1.0, float(high))) for low, high in zip(lows, highs, strict=True)]
     if kind == "none":
         # What can't be told from nothing is nothing; the interval says what it may be all the same.
         bounds_of = [(min(0.0, low), max(0.0, high)) for low, high in bounds_of]
@@ -164,8 +175,35 @@ def forecast(
         ),
         rounds=len(kept),
         per_round=per_round,
-        warnings=tuple(points.warnings(kind)),
+        warnings=(*points.warnings(kind), *_of_states(states)),
     )
+
+
+Kept = list[tuple[Parts, dict[float, Parts]]]
+
+
+def _of_one_state(rounds: Kept, simulated: bool) -> tuple[Kept, _states.States | None]:
+    """The rounds as they would have been in the machine's fast state, where runs came in two."""
+    values = [(s, float(np.sum(v))) for _, one in rounds for s, v in one.items()]
+    others = [[float(np.sum(base)) for base, _ in rounds]] if simulated else []
+    states = _states.split(values, *others)
+    if states is None:
+        return rounds, None
+    factors = iter(states.factors[0])
+    points: list[dict[float, Parts]] = [
+        {s: np.asarray(v) / next(factors) for s, v in one.items()} for _, one in rounds
+    ]
+    if simulated:
+        bases: list[Parts] = [np.asarray(b) / f for (b, _), f in zip(rounds, states.factors[1], strict=True)]
+    else:
+        bases = [one[0.0] for one in points]
+    return list(zip(bases, points, strict=True)), states
+
+
+def _of_states(states: _states.States | None) -> list[str]:
+    if states is None:
+        return []
+    return [said(StudyWarning.TWO_SPEEDS, part=states.slow, longer=math.exp(states.slower))]
 
 
 def few_rounds(rounds: int) -> float:

@@ -28,6 +28,7 @@ from latlab.stubs.studies import forecast as _forecast
 from latlab.stubs.studies import levels as _levels
 from latlab.stubs.studies import periods as _periods
 from latlab.stubs.studies import runner as _lab
+from latlab.stubs.studies import states as _states
 from latlab.stubs.studies import steps as _steps
 from latlab.stubs.studies import takes_over as _next
 from latlab.stubs.studies.question import LEAST_ROUNDS, StudyPlan, least_seconds, load_plan
@@ -453,7 +454,12 @@ def _part(rounds: _Rounds) -> tuple[float, float]:
 
     Of runs of the same rounds: those that came before may have found the machine at another speed.
     """
-    part, unsure = _levels.ratio(rounds.base, rounds.original)
+    base, original = np.array(rounds.base), np.array(rounds.original)
+    values = [(s, wall) for one in rounds.points for s, wall in one.items()]
+    states = _states.split(values, rounds.base, rounds.original)
+    if states is not None:
+        base, original = base / states.factors[1], original / states.factors[2]
+    part, unsure = _levels.ratio(base.tolist(), original.tolist())
     return part, unsure * _forecast.few_rounds(len(rounds.base))
 
 
