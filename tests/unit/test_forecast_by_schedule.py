@@ -14,7 +14,7 @@ from latlab.model import schedule as layouts
 from latlab.model.diagnosis.answer import Interval
 from latlab.model.schedule import Frame, Losses, Schedule, ScheduledThread, Source, State, Wait
 from latlab.model.simulation import Scenario, ScenarioPoint, ScheduleForecast
-from latlab.model.threads import Code, Limit, LimitKind, LockUse, Role, ThreadFindings
+from latlab.model.threads import Code, Edge, Limit, LimitKind, LockUse, Role, ThreadFindings
 from latlab.schedule.simulation.simulate import simulate
 
 MS = 1_000_000
@@ -294,6 +294,16 @@ def test_what_never_waits_for_a_source_of_its_own_pace_may_only_lose_less() -> N
 
     assert made == ()
     assert why.startswith("feed sleeps between pieces of work and waits for no other thread")
+
+
+@pytest.mark.parametrize("wakes", [True, False])
+def test_of_sleepers_that_do_not_wake_each_other_no_shorter_sleeps_are_forecast(wakes: bool) -> None:
+    limit = Limit(LimitKind.TIMER, "maker, poller", 0.99, 0.8, "", ())
+    found = replace(
+        beside(), limit=limit, edges=(Edge("maker", "poller", "futex", 90.0, 0.5),) if wakes else ()
+    )
+    _, why = by_schedule(schedule(), found, lambda line: None)
+    assert ("do not wake each other" in why) == (not wakes)
 
 
 def replace_paced(found: ThreadFindings) -> ThreadFindings:

@@ -303,34 +303,6 @@ def test_who_is_paced_by_due_times_or_may_be(
     assert (role.paced, role.may_be_due) == told
 
 
-@pytest.mark.parametrize(
-    ("due", "work", "kind"),
-    [
-        # Every 5 ms a round is due; one of three takes longer, and the next one begins at once.
-        (True, (9.2, 2.2, 2.2), LimitKind.UNKNOWN),
-        # As even as its rounds are, nothing tells whether the next one is due.
-        (True, (3.5, 3.5, 3.5), LimitKind.UNKNOWN),
-        # It sleeps for 1.6 ms; its rounds are whole numbers of 5 ms, too.
-        (False, (8.4, 3.4, 3.4), LimitKind.THREAD),
-    ],
-)
-def test_who_may_sleep_until_its_next_round_is_due_is_not_told_to_limit(
-    due: bool, work: tuple[float, ...], kind: LimitKind
-) -> None:
-    made = Made()
-    beat, at, turn = made.thread("beat"), 0.0, 0
-    while at + 10 < 1000:
-        late = 0.02 * (turn % 7 % 3)
-        done = at + work[turn % 3]
-        until = 5.0 * (int(done / 5) + 1) + late if due else done + 1.6 + late
-        made.run(beat, at, done)
-        made.wait(beat, done, until, on=Wait.TIMER, source=Source.TIMER)
-        at, turn = until, turn + 1
-    limit = found_in(made).limit
-    assert limit.kind is kind
-    assert ("is due" in limit.sentence) == due
-
-
 def test_a_program_with_a_thread_that_waits_for_its_child_is_no_supervisor() -> None:
     made = Made()
     main, watcher, site = made.thread("app"), made.thread("waitpid-0"), made.thread("site", 200)

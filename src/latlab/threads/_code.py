@@ -242,6 +242,27 @@ def in_sync(schedule: Schedule, threads: Iterable[int], *, moves: bool = False) 
     return float(inside / mine.size)
 
 
+def at_page_faults(schedule: Schedule, threads: Iterable[int]) -> float:
+    """The share of these threads' running samples at the places of the code where they wait for pages.
+
+    There the kernel reads the page; nothing tells its work from what the code does with what is in it.
+    """
+    samples, rows, mine = schedule.samples, schedule.intervals, list(threads)
+    waits = rows[np.isin(rows["thread"], mine) & (rows["wait"] == Wait.FAULT) & (rows["sample"] >= 0)]
+    ran = samples["stack"][np.isin(samples["thread"], mine) & (samples["running"] == 1)]
+    if not waits.size or not ran.size:
+        return 0.0
+
+    def place(stack: int) -> tuple[str, str, int] | None:
+        frame = schedule.frames[schedule.stacks[stack][0]] if schedule.stacks[stack] else None
+        return None if frame is None else (frame.function, frame.file, frame.line)
+
+    waited = {place(one) for one in np.unique(samples["stack"][waits["sample"]]).tolist()} - {None}
+    stacks, counts = np.unique(ran, return_counts=True)
+    there = sum(n for one, n in zip(stacks.tolist(), counts.tolist(), strict=True) if place(one) in waited)
+    return float(there / ran.size)
+
+
 def own_function(schedule: Schedule, thread: int, others: Iterable[int]) -> str:
     """The outermost function of a thread that none of the others calls; "" without one."""
     samples = schedule.samples

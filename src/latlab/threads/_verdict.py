@@ -31,7 +31,7 @@ from latlab.threads._candidates import (
     crowded,
     idle_cpus,
 )
-from latlab.threads._code import asking, hottest
+from latlab.threads._code import asking, at_page_faults, hottest
 from latlab.threads._edges import busy_of
 from latlab.threads._limits import (
     counted,
@@ -120,6 +120,8 @@ def judge(facts: Facts) -> Limit:
             return idle
         together = by_turns(facts, candidates)
         candidates = candidates if _unclear(together, total) else together
+    elif _sleep_apart(facts, candidates, total) and (idle := _all_idle(facts, candidates, total)) is not None:
+        return idle
     first = candidates[0]
     second = candidates[1] if len(candidates) > 1 else None
     confidence = _confidence(candidates)
@@ -161,6 +163,7 @@ def judge(facts: Facts) -> Limit:
     if first.kind in (LimitKind.THREAD, LimitKind.PROCESS) and first.roles:
         alike = (
             _due(facts, first)
+            or _reads_pages(facts, first, candidates)
             or _alike(facts, first)
             or _locked(facts, first, total)
             or _without_cpus(facts, first)
@@ -272,6 +275,21 @@ def _all_idle(facts: Facts, candidates: Sequence[Candidate], total: float) -> Li
         part,
         said(ThreadFinding.SLEEPS, who=who, part=part),
         (said(ThreadEvidence.DEPENDED, listed=_listed(candidates, total)),),
+    )
+
+
+def _sleep_apart(facts: Facts, candidates: Sequence[Candidate], total: float) -> bool:
+    """Whether another one sleeps than the first, and neither wakes the other.
+
+    As of two that share memory, and sleep between two looks at it: which of them waits is not seen.
+    """
+    first, *others = candidates
+    if first.kind is not LimitKind.TIMER or not first.roles:
+        return False
+    near = _connected(facts, first.roles[0])
+    return any(
+        one.kind is LimitKind.TIMER and one.total >= _NAMED * total and not near.intersection(one.roles)
+        for one in others
     )
 
 
@@ -424,6 +442,17 @@ def _due(facts: Facts, first: Candidate) -> str | None:
             times = {"running": role.running + role.runnable, "asleep": role.blocked.get("timer", 0.0)}
             return said(ThreadReason.MAY_BE_DUE, name=counted(role), **times)
     return None
+
+
+def _reads_pages(facts: Facts, first: Candidate, candidates: Sequence[Candidate]) -> str | None:
+    """What runs where it also waits for pages of a file: reading them, or computing with what is in them."""
+    disk = sum(one.total for one in candidates if one.kind is LimitKind.DISK)
+    threads = [thread for index in first.roles for thread in facts.roles[index].threads]
+    part = at_page_faults(facts.schedule, threads) if disk else 0.0
+    doubtful = part * float(facts.blame.share(Cause.RUN, threads).sum())
+    if not part or disk + doubtful <= _CLEAR * (first.total - doubtful):
+        return None
+    return said(ThreadReason.READS_PAGES, name=first.name, part=part, disk=disk / facts.blame.total)
 
 
 def _in_turn(facts: Facts, first: Candidate) -> str | None:

@@ -64,6 +64,8 @@ def by_schedule(
         return (), said(Withheld.OWN_END, ns=slept)
     if source := _source_of_its_own_pace(found):
         return (), said(Withheld.OWN_PACE, name=found.limit.name, source=source)
+    if _sleep_apart(found):
+        return (), said(Withheld.SLEEP_APART, names=found.limit.name)
     asked = scenarios_of(schedule, found)
     if not asked and found.limit.kind is LimitKind.PROCESS:
         return (), said(Withheld.ELSEWHERE, name=found.limit.name)
@@ -213,6 +215,14 @@ def _source_of_its_own_pace(found: ThreadFindings) -> str:
         if role.name != limit.name and role.asleep and works and others <= _HELD_UP:
             return role.name
     return ""
+
+
+def _sleep_apart(found: ThreadFindings) -> bool:
+    """Whether the limit is the sleeps of several, none of which wakes another: they may share memory."""
+    names = set(found.limit.name.split(", "))
+    if found.limit.kind is not LimitKind.TIMER or len(names) < 2:
+        return False
+    return not any({edge.source, edge.to} <= names and edge.source != edge.to for edge in found.edges)
 
 
 def _of_no_news(one: ScheduleForecast, base: Simulated, found: ThreadFindings) -> bool:

@@ -147,6 +147,9 @@ class Withheld(Kind):
         "as long as {source} does, however fast {name} is: count what {name} does before and after the "
         "change"
     )
+    SLEEP_APART = (
+        "{names} sleep and do not wake each other: which of these sleeps the program waits for is not seen"
+    )
     PACED = "{name} begins each round when that is due: if it worked faster it would sleep for longer"
     MAY_BE_DUE = (
         "{name} works and sleeps by turns, and one run does not tell whether it sleeps until its next round "

@@ -180,6 +180,11 @@ class ThreadReason(Kind):
         "whether it sleeps until its next round is due: then it would only sleep for longer if it worked "
         "faster; give its work half of the input, and see whether its rounds come faster"
     )
+    READS_PAGES = (
+        "{name} waits for pages of files {disk:share} of the time, and {part:share} of what it runs is where "
+        "it waits so: the kernel's reading and its own work there are not told apart; "
+        "`perf trace -F all --no-syscalls` counts the page faults"
+    )
     LOCK_OR_WORK = (
         "{name} works, and its threads wait for {lock} in {part:share} of the time: either may limit"
     )
