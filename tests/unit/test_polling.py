@@ -45,6 +45,7 @@ int spin_or_leave(int n) {
 void work_and_yield() { for (int i = 0; i < 1000; i++) { kept = kept + 1; sched_yield(); } }
 void rest() { for (int i = 0; i < 5000; i++) __builtin_ia32_pause(); }
 void lock_exchange() { while (a.exchange(1)) while (a.load()) {} }
+void lock_pausing() { while (a.exchange(1)) while (a.load()) __builtin_ia32_pause(); }
 void lock_compare() { int none = 0; while (!a.compare_exchange_weak(none, 1)) none = 0; }
 int sum() { int s = 0; for (int i = 0; i < 1000; i++) s += numbers[i]; return s; }
 int chase(Node* n) { int c = 0; for (; n; n = n->next) c++; return c; }
@@ -167,7 +168,7 @@ def test_what_reads_the_clock_is_known_by_what_it_calls(program: Path) -> None:
     assert {name for name, reads in clocks.items() if reads} == {"seconds"}
 
 
-@pytest.mark.parametrize("function", ["lock_exchange", "lock_compare"])
+@pytest.mark.parametrize("function", ["lock_exchange", "lock_compare", "lock_pausing"])
 def test_a_loop_around_an_atomic_exchange_takes_with_the_loop_inside(program: Path, function: str) -> None:
     assert kinds_in(program, function) == {TAKES}
 

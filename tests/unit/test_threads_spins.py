@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.unit.threads_made import MS, Made, found_in, named_in
 
@@ -69,6 +71,20 @@ def test_of_two_equal_ones_that_spin_for_each_other_none_is_named(round_ms: floa
     doing(made, left, (0, half, WORK), (half, round_ms, SPIN))
     doing(made, right, (0, half, SPIN), (half, round_ms, WORK))
     assert named_in(made)[0] is LimitKind.UNKNOWN
+
+
+@pytest.mark.parametrize(("polls", "kind"), [("takes", LimitKind.LOCK), ("looks", LimitKind.UNKNOWN)])
+def test_of_threads_alike_that_spin_for_each_other_a_word_that_they_take_is_named(
+    polls: str, kind: LimitKind
+) -> None:
+    """What they only look at may be a barrier as well."""
+    made = Made()
+    left, right = crew(made, "visitor-1", "visitor-2")
+    doing(made, left, (0, 20, WORK), (20, 40, SPIN))
+    doing(made, right, (0, 20, SPIN), (20, 40, WORK))
+    enter = Frame("enter", "app.cpp", 7, "/app", polls=polls)
+    made.frames = [enter if one.polls else replace(one, function="use") for one in made.frames]
+    assert named_in(made)[0] is kind
 
 
 def test_a_thread_that_computes_beside_is_not_what_is_waited_for() -> None:

@@ -167,7 +167,7 @@ def judge(facts: Facts) -> Limit:
             or _alike(facts, first)
             or _locked(facts, first, total)
             or _without_cpus(facts, first)
-            or _in_turn(facts, first)
+            or (_in_turn(facts, first) if told.kind is not LimitKind.LOCK else None)
             or _asks(facts, first)
         )
         if alike is not None:

@@ -125,7 +125,17 @@ def _judged(capstone: Any, file: CodeFile, code: bytes, begin: int, offset: int)
         kinds.append(kind)
         if not kinds[0]:
             return ""
-    return "" if not kinds else TAKES if TAKES in kinds else LOOKS
+    if not kinds or TAKES in kinds:
+        return TAKES if kinds else ""
+    # What rests inside of a loop may stand behind the jump that ends this one: it goes back into it.
+    begins = min(around)[1]
+    outer = [
+        (low, high)
+        for low, high in _loops(capstone, code, begin)
+        if low < begins <= high < offset and high - low <= _MOST_WITH_CLOCK
+    ]
+    kinds = [_kind_of_loop(capstone, file, code, begin, *one) for one in outer]
+    return TAKES if TAKES in kinds else LOOKS
 
 
 @lru_cache(maxsize=512)
