@@ -6,6 +6,7 @@
 #include <cstring>
 #include <iostream>
 #include <optional>
+#include <random>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -158,7 +159,7 @@ TEST("slots come out of their store in the order in which they went in, with the
   SlotStore store;
   for (std::uint64_t i = 0; i < kCount; ++i) {
     const Transfer one(i, 0xA0, "x");
-    CHECK(store.add(static_cast<std::int32_t>(i / 1000 % 3), one.get()));
+    CHECK(store.add(static_cast<std::int32_t>(i / 1000 % 3), one.get(), sizeof(one)));
   }
   std::uint64_t next = 0, wrong = 0;
   store.drain([&](std::int32_t cpu, const bpf::Slot& slot) {
@@ -168,6 +169,57 @@ TEST("slots come out of their store in the order in which they went in, with the
   });
   CHECK_EQUAL(kCount, next);
   CHECK_EQUAL(0U, wrong);
+  CHECK(store.empty());
+}
+
+TEST("slots of every size come out of their store as they went in, whatever they have in common") {
+  constexpr std::size_t kCount = 20'000;
+  std::mt19937_64 chance(7);
+  std::vector<std::vector<std::uint64_t>> all;
+  std::vector<std::size_t> told;
+  SlotStore store;
+  std::size_t whole = 0;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    const std::size_t lines = i % 50 == 0 ? 17 : 1 + chance() % 4;
+    std::vector<std::uint64_t> words(8 * lines, 0x6E616D65);
+    words[0] = chance() % 7 == 0 ? chance() : 1000 * i;  // also backwards
+    words[1] = chance() % 5;
+    words[3] = (chance() % 6) | (64 * lines) << 16U;
+    for (std::size_t change = chance() % 9; change > 0; --change)
+      words[4 + chance() % (words.size() - 4)] = chance() >> (chance() % 64);
+    told.push_back(chance() % 2 == 0 ? 64 * lines : 40 + chance() % (64 * lines - 40));
+    CHECK(store.add(3, *reinterpret_cast<const bpf::Slot*>(words.data()), told.back()));
+    whole += 64 * lines;
+    auto* bytes = reinterpret_cast<std::uint8_t*>(words.data());
+    std::memset(bytes + told.back(), 0, 64 * lines - told.back());  // what is not told
+    all.push_back(std::move(words));
+  }
+  CHECK(store.bytes() < whole);
+  std::size_t next = 0, wrong = 0;
+  store.drain([&](std::int32_t, const bpf::Slot& slot) {
+    wrong += std::memcmp(&slot, all[next].data(), 8 * all[next].size()) != 0 ? 1U : 0U;
+    ++next;
+  });
+  CHECK_EQUAL(kCount, next);
+  CHECK_EQUAL(0U, wrong);
+}
+
+TEST("a call that is made again and again takes a tenth of its bytes") {
+  constexpr std::size_t kCount = 10'000;
+  SlotStore store;
+  for (std::size_t i = 0; i < kCount; ++i)
+    CHECK(store.add(0, Transfer(50'000 * i, 0xA0, "GET /").get(), sizeof(bpf::CallSlot) + 5));
+  CHECK(store.bytes() < kCount * sizeof(Transfer) / 10);
+}
+
+TEST("a slot that is longer than a program makes one does not go into the store") {
+  std::vector<std::uint64_t> words(2 * bpf::kMostCaptured / 8);
+  auto& slot = *reinterpret_cast<bpf::Slot*>(words.data());
+  slot.bytes = static_cast<std::uint16_t>(8 * words.size());
+  SlotStore store;
+  CHECK(!store.add(0, slot, slot.bytes));
+  slot.bytes = bpf::kLine;
+  CHECK(!store.add(0, slot, slot.bytes + 1));
   CHECK(store.empty());
 }
 

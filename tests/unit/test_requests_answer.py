@@ -14,9 +14,10 @@ from latlab.requests.judging.answer import holding, tail_answer
 from latlab.requests.judging.common import traits_of
 from latlab.requests.occupants import OBSERVED
 from latlab.requests.parts import Spent
+from latlab.requests.where import function_of, held_by, in_function, ran_in, waited_in
 
 USUAL: list[Spent] = [{("running", "server"): 40.0}] * 50
-RUNS: Spent = {("running", "server in compute"): 1_000.0}
+RUNS: Spent = {("running", ran_in("server", "compute")): 1_000.0}
 WAITS: Spent = {("receive-queue", "server was busy"): 1_000.0, ("running", "server"): 40.0}
 
 
@@ -26,7 +27,10 @@ def size(large: int, amount: float) -> CommonTrait:
 
 def test_who_waits_behind_a_computation_is_late_by_that_computation() -> None:
     tail = [RUNS, WAITS] * 5
-    caused: list[Spent] = [RUNS, {("running", "server in compute"): 1_000.0, ("running", "server"): 40.0}] * 5
+    caused: list[Spent] = [
+        RUNS,
+        {("running", ran_in("server", "compute")): 1_000.0, ("running", "server"): 40.0},
+    ] * 5
     alone = tail_answer(tail, USUAL)
     said = tail_answer(tail, USUAL, caused, USUAL)
     assert alone.withheld == "no single part makes most of them longer"
@@ -61,7 +65,11 @@ def test_what_the_holder_of_a_lock_does_is_told() -> None:
     held: Spent = {("disk", "fsync"): 800.0, ("running", "server"): 100.0}
     said = tail_answer([one] * 10, USUAL, held=[held] * 10)
     assert (said.kind, said.holder, said.ran) == ("lock", "disk (fsync)", "")
-    late: Spent = {("runnable", ""): 500.0, ("running", "server in pack"): 300.0, ("running", "a"): 100.0}
+    late: Spent = {
+        ("runnable", ""): 500.0,
+        ("running", ran_in("server", "pack")): 300.0,
+        ("running", "a"): 100.0,
+    }
     assert tail_answer([one] * 10, USUAL, held=[late] * 10).ran == "server in pack"
 
 
@@ -118,7 +126,7 @@ def test_a_client_that_has_the_cpu_while_it_receives_a_large_answer_is_part_of_s
 
 def test_a_commit_is_the_disk_s_though_the_function_that_syncs_runs_for_longer() -> None:
     commits: Spent = {
-        ("disk", "fsync, in book_sale"): 300.0, ("running", "python in book_sale"): 250.0,
+        ("disk", waited_in("fsync", "book_sale")): 300.0, ("running", ran_in("python", "book_sale")): 250.0,
         ("running", "python"): 190.0, ("runnable", said(Occupant.HAD, name="python")): 260.0,
     }  # fmt: skip
     found = tail_answer([commits] * 10, USUAL)
@@ -127,13 +135,13 @@ def test_a_commit_is_the_disk_s_though_the_function_that_syncs_runs_for_longer()
     # Not where another function runs, the disk is the lesser part of it, or the median ones wait for it, too.
     elsewhere: Spent = {
         **commits,
-        ("running", "python in book_sale"): 0.0,
-        ("running", "python in count"): 250.0,
+        ("running", ran_in("python", "book_sale")): 0.0,
+        ("running", ran_in("python", "count")): 250.0,
     }
-    brief: Spent = {**commits, ("disk", "fsync, in book_sale"): 90.0, ("running", "python"): 400.0}
+    brief: Spent = {**commits, ("disk", waited_in("fsync", "book_sale")): 90.0, ("running", "python"): 400.0}
     assert tail_answer([elsewhere] * 10, USUAL).kind != "disk"
     assert tail_answer([brief] * 10, USUAL).kind != "disk"
-    usual: list[Spent] = [{("disk", "fsync, in book_sale"): 100.0}] * 100
+    usual: list[Spent] = [{("disk", waited_in("fsync", "book_sale")): 100.0}] * 100
     assert tail_answer([commits] * 10, usual).where != found.where
 
 
@@ -165,13 +173,16 @@ def test_one_median_request_of_few_that_is_longer_by_chance_shows_not_the_same()
 
 
 def test_a_process_that_the_holder_of_a_lock_waited_for_is_told_by_what_kept_it() -> None:
-    one: Spent = {("lock", "futex 0x40 in ask, held by server"): 900.0, ("running", "server"): 40.0}
-    held: Spent = {("process", "peer, in ask"): 890.0}
+    one: Spent = {
+        ("lock", held_by(waited_in("futex 0x40", "ask", lock=True), "server")): 900.0,
+        ("running", "server"): 40.0,
+    }
+    held: Spent = {("process", waited_in("peer", "ask")): 890.0}
     stopped: Spent = {("process", "stopped by a signal, or frozen"): 880.0}
     found = tail_answer([one] * 10, USUAL, held=[held] * 10, beyond=[stopped] * 10)
     assert found.holder == "process (peer, in ask)"
     assert found.further == "process (stopped by a signal, or frozen)"
-    computes: Spent = {("running", "server in crunch"): 890.0}
+    computes: Spent = {("running", ran_in("server", "crunch")): 890.0}
     assert tail_answer([one] * 10, USUAL, held=[computes] * 10, beyond=[stopped] * 10).further == ""
 
 
@@ -208,9 +219,9 @@ def test_slow_requests_that_are_like_the_others_have_nothing_in_common() -> None
 
 
 def test_the_slowest_may_hold_the_lock_that_the_others_wait_for() -> None:
-    waits: Spent = {("lock", "futex 0x40, in hold"): 900.0, ("running", "server"): 40.0}
-    held: Spent = {("running", "server in rebuild"): 800.0}
-    around = tail_answer([{("running", "server in rebuild"): 1_500.0}] * 10, USUAL)
+    waits: Spent = {("lock", waited_in("futex 0x40", "hold", lock=True)): 900.0, ("running", "server"): 40.0}
+    held: Spent = {("running", ran_in("server", "rebuild")): 800.0}
+    around = tail_answer([{("running", ran_in("server", "rebuild")): 1_500.0}] * 10, USUAL)
     hundredth = tail_answer([waits] * 90, USUAL, held=[held] * 90)
     assert holding(around, hundredth).kind == "lock"
     asleep = tail_answer([waits] * 90, USUAL, held=[{("timer", ""): 800.0}] * 90)
@@ -220,17 +231,38 @@ def test_the_slowest_may_hold_the_lock_that_the_others_wait_for() -> None:
     assert holding(around, few) is around
 
 
-def test_a_place_is_told_without_its_function_where_that_differs() -> None:
+SERVE = waited_in("futex 0x40", "serve", lock=True)
+
+
+def test_a_file_whose_name_looks_like_a_place_keeps_it() -> None:
+    odd = "/data/sales, in 2026/book"
+    commits: Spent = {("disk", odd): 300.0, ("running", ran_in("python", "2026/book")): 640.0}
+    assert "runs beside it" not in tail_answer([commits] * 10, USUAL).where
+    tail: list[Spent] = [{("disk", waited_in(odd, name)): 900.0} for name in "abcdefghij"]
+    assert tail_answer(tail, USUAL).where == odd
+    assert function_of(waited_in(odd, "store")) == "store"
+    assert function_of(odd) == ""
+
+
+def test_a_function_that_others_call_is_told_without_them_where_they_differ() -> None:
     tail: list[Spent] = [
-        {("lock", f"futex 0x40 in serve, held by server in {name}"): 900.0} for name in "abcdefghij"
+        {("running", ran_in("a", in_function("copy", name))): 900.0} for name in "abcdefghij"
     ]
+    assert tail_answer(tail, USUAL).where == "a in copy"
+    assert tail_answer(tail[:1] * 10, USUAL).where == "a in copy, called by a"
+
+
+def test_a_place_is_told_without_its_function_where_that_differs() -> None:
+    tail: list[Spent] = [{("lock", held_by(SERVE, ran_in("server", name))): 900.0} for name in "abcdefghij"]
     assert tail_answer(tail, USUAL).where == "futex 0x40 in serve, held by server"
     assert tail_answer(tail[:1] * 10, USUAL).where == "futex 0x40 in serve, held by server in a"
-    tail = [{("lock", f"futex 0x40 in serve, held by {name} in {name}"): 900.0} for name in "abcdefghij"]
+    tail = [{("lock", held_by(SERVE, ran_in(name, name))): 900.0} for name in "abcdefghij"]
     assert tail_answer(tail, USUAL).where == "futex 0x40 in serve"
-    tail = [{("lock", f"futex 0x40 in {name}, held by {name}"): 900.0} for name in "abcdefghij"]
+    tail = [
+        {("lock", held_by(waited_in("futex 0x40", name, lock=True), name)): 900.0} for name in "abcdefghij"
+    ]
     assert tail_answer(tail, USUAL).where == "futex 0x40"
-    tail = [{("disk", f"fsync, in {name}"): 900.0} for name in "abcdefghij"]
+    tail = [{("disk", waited_in("fsync", name)): 900.0} for name in "abcdefghij"]
     assert tail_answer(tail, USUAL).where == "fsync"
 
 

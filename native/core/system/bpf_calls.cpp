@@ -186,6 +186,10 @@ std::vector<bpf_insn> call_program(const CallProgram& wanted, const btf::Schedul
     write_socket(a, types);
   }
   if (wanted.what != Typed::kTransfer) {
+    if (wanted.what == Typed::kArrival) {  // what one doesn't tell: what stood there is no part of it
+      a.store32_value(BPF_REG_9, in_slot(offsetof(CallSlot, result)), 0);
+      a.store32_value(BPF_REG_9, in_slot(offsetof(CallSlot, flags)), 0);
+    }
     a.set(BPF_REG_6, 0);
     submit_call(a, wanted.event);
     return a.code();

@@ -1,6 +1,7 @@
 #include "system/bpf_kept.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -32,6 +33,22 @@ void keep_registers(const std::uint8_t* from, std::vector<std::int64_t>& to) {
   static_cast<void>(from);
 #endif
   to.insert(to.end(), row, row + kBpfRegisters);
+}
+
+// How many of a slot's bytes the program of that kind writes.
+std::size_t told_by(const bpf::Slot& slot, bpf::Typed what, std::size_t captured) {
+  switch (what) {
+    case bpf::Typed::kSwitch:
+      return offsetof(bpf::SwitchSlot, rest);
+    case bpf::Typed::kWaking:
+      return offsetof(bpf::Slot, other);
+    case bpf::Typed::kArrival:
+      return offsetof(bpf::CallSlot, call);
+    case bpf::Typed::kTransfer:
+      return sizeof(bpf::CallSlot) + captured;
+    default:
+      return slot.bytes;
+  }
 }
 
 template <class Value>
@@ -94,7 +111,7 @@ void BpfKept::keep(std::int32_t cpu, const bpf::Slot& slot, bpf::Typed what) {
     return;
   }
   if (!has_room(slot.bytes)) return;
-  if (!slots_.add(cpu, slot)) {
+  if (!slots_.add(cpu, slot, told_by(slot, what, captured))) {
     ++dropped_;
     return;
   }

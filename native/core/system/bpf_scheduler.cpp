@@ -160,7 +160,8 @@ void write_switch(Assembler& a, const SchedulerProgram& wanted, const btf::Sched
   a.store32(BPF_REG_9, in_slot(offsetof(Slot, number)), BPF_REG_5);
   a.load64(BPF_REG_1, BPF_REG_6, argument(2));
   copy32(a, offsetof(Slot, pid), BPF_REG_1, task.pid);
-  copy32(a, offsetof(Slot, other), BPF_REG_1, task.prio);
+  a.load32(BPF_REG_2, BPF_REG_1, at(task.prio));
+  a.store64(BPF_REG_9, in_slot(offsetof(Slot, other)), BPF_REG_2);  // and what is unused behind it
   copy_name(a, offsetof(SwitchSlot, next_comm), BPF_REG_1, task.comm);
   if (wanted.registers) copy_registers(a);
 }

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from latlab.model.schedule import Frame, Schedule, State, Wait
+from latlab.requests.where import in_function
 from latlab.schedule.code.names import (
     awaits_news,
     caller_of,
@@ -115,7 +116,7 @@ class Places:
         if stack not in self._names:
             function, caller = self._place(stack)
             shared = caller and function in self._shared
-            self._names[stack] = f"{function}, called by {caller}" if shared else function
+            self._names[stack] = in_function(function, caller if shared else "")
         return self._names[stack]
 
     def _place(self, stack: int) -> tuple[str, str]:

@@ -52,7 +52,7 @@ _MOST_HOPS = 3  # from the program to another one that it waits for through othe
 _MOST_PEERS = 16
 _MOST_EVENTS = 3_000_000  # of a program's threads, of all of which a schedule is made
 _SETTLE_S = 0.01
-_ASK_S = 0.01
+_ASK_S, _ASK_PIDS_S = 0.01, 0.1
 _LATE_S = 0.2  # after its time, who is woken among hundreds that want the CPUs
 
 Stop = Callable[[], bool]
@@ -189,7 +189,7 @@ def capture_pids(
             while time.monotonic_ns() - began < seconds * 1e9 and not stop():
                 if not any(alive(pid) for pid in pids):  # one that has ended may wait for its parent yet
                     break
-                punctual.sleep(min(0.05, max(0.0, seconds - (time.monotonic_ns() - began) / 1e9)))
+                punctual.sleep(min(_ASK_PIDS_S, max(0.0, seconds - (time.monotonic_ns() - began) / 1e9)))
             ended = time.monotonic_ns()
             sockets = local_sockets()
             time.sleep(_SETTLE_S)

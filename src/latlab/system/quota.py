@@ -12,6 +12,7 @@ from latlab.words import duration, rate
 __all__ = ["QuotaWatch", "Throttling", "cpu_throttling", "disk_limit"]
 
 _FIND_S = 1.0
+_FOLDERS_S = 5.0  # in which a group may get its first quota's file
 # What version 2 calls a limit, the file that version 1 has it in, and of what it is.
 _LIMITS = (
     ("rbps", "read_bps_device", "B", "read"),
@@ -49,7 +50,13 @@ def cpu_throttling(root: Path = Path("/"), pid: int | str = "self") -> Throttlin
 
     Of several the innermost is taken. Version 1 and version 2 are read.
     """
-    for line in _read(root / f"proc/{pid}/cgroup").splitlines():
+    return _strictest(root, _folders(root, _read(root / f"proc/{pid}/cgroup")))
+
+
+def _folders(root: Path, groups: str) -> list[tuple[Path, str]]:
+    """By what /proc says of a process's groups: which may have a quota of CPUs, innermost first; its file."""
+    found = []
+    for line in groups.splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "":
             mounts, quota_file = [root / "sys/fs/cgroup"], "cpu.max"
@@ -60,14 +67,20 @@ def cpu_throttling(root: Path = Path("/"), pid: int | str = "self") -> Throttlin
             continue
         inner = Path(path.lstrip("/"))
         folders = [mount / part for part in (inner, *inner.parents) for mount in mounts]
-        for folder in folders:
-            words = _read(folder / quota_file).split() + _read(folder / "cpu.cfs_period_us").split()
-            if not words or words[0] in ("max", "-1"):
-                continue
-            each = [duration(1e3 * int(word)) for word in words[:2]]
-            found = _counted(folder, " in each ".join(each), str(folder.relative_to(root)))
-            if found is not None:
-                return found
+        found += [(folder, quota_file) for folder in folders if (folder / quota_file).exists()]
+    return found
+
+
+def _strictest(root: Path, folders: Iterable[tuple[Path, str]]) -> Throttling | None:
+    """What the first of them with a quota did so far."""
+    for folder, quota_file in folders:
+        words = _read(folder / quota_file).split() + _read(folder / "cpu.cfs_period_us").split()
+        if not words or words[0] in ("max", "-1"):
+            continue
+        each = [duration(1e3 * int(word)) for word in words[:2]]
+        found = _counted(folder, " in each ".join(each), str(folder.relative_to(root)))
+        if found is not None:
+            return found
     return None
 
 
@@ -138,12 +151,13 @@ class QuotaWatch:
         self._groups: dict[int, tuple[float, Throttling | None]] = {}  # when it was looked for last
         self._clock, self._root = clock, root
         self._disks: dict[str, str] = {}  # by what /proc says of a process's groups
+        self._folders: dict[str, tuple[float, list[tuple[Path, str]]]] = {}  # by the same
 
     def look(self, pids: Iterable[int]) -> None:
-        """Read the counts of these processes' groups, whose folders are looked for once a second.
+        """Read the counts of these processes' groups, which are asked for once a second.
 
-        Looking for them opens dozens of files, which costs an observed program more than all else that is
-        looked at beside it.
+        Looking for a group's folders opens dozens of files, which costs an observed program more than all
+        else that is looked at beside it: that is done every few seconds.
         """
         now = self._clock()
         looked: set[str] = set()
@@ -151,8 +165,8 @@ class QuotaWatch:
         for pid in pids:
             at, found = self._groups.get(pid, (-_FIND_S, None))
             if now - at >= _FIND_S:
-                at, found = now, cpu_throttling(self._root, pid)
                 groups = _read(self._root / f"proc/{pid}/cgroup")
+                at, found = now, _strictest(self._root, self._folders_of(groups, now))
                 if groups not in self._disks:
                     self._disks[groups] = disk_limit(self._root, pid)
             elif found is not None and found.group not in looked:
@@ -163,6 +177,13 @@ class QuotaWatch:
                 self._first.setdefault(found.group, found)
                 self._last[found.group] = found
         self._groups = known
+
+    def _folders_of(self, groups: str, now: float) -> list[tuple[Path, str]]:
+        at, folders = self._folders.get(groups, (-_FOLDERS_S, []))
+        if now - at >= _FOLDERS_S:
+            folders = _folders(self._root, groups)
+            self._folders[groups] = (now, folders)
+        return folders
 
     @property
     def disk(self) -> str:

@@ -27,6 +27,12 @@ class TailPlace(Kind):
     """Where the time of slow requests goes, beside threads, locks and waits."""
 
     STOPPED = "stopped by a signal, or frozen"
+    WAITED_IN = "{thing}, in {function}"
+    WAITED = "in {function}"
+    LOCKED_IN = "{thing} in {function}"
+    RAN_IN = "{name} in {function}"
+    CALLED_BY = "{function}, called by {caller}"
+    HELD = "{thing}, held by {holder}"
     ANSWERS = "answers of {size}, made and sent"
     SYNCED = "{sync}, and what {function} runs beside it"
     BURST = "{name} was busy with earlier requests of the same connection, which came in a burst"

@@ -5,16 +5,17 @@ Over 400 lines: each rule by which one part is named before the others is a few 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import comb
 
-from latlab.model.evidence.requests import HELD_BY, NoTail, Occupant, TailPlace
+from latlab.model.evidence.requests import NoTail, Occupant, TailPlace
 from latlab.model.evidence.said import kind_of, said, values_of
 from latlab.model.requests import CommonTrait, PartKind, TailAnswer
 from latlab.requests.occupants import OBSERVED
 from latlab.requests.parts import PREEMPTED, Spent
 from latlab.requests.places import INTERPRETER
+from latlab.requests.where import function_of, shortened
 from latlab.words import plural, share
 
 __all__ = ["chance_of", "holding", "longest", "others_of", "tail_answer"]
@@ -33,6 +34,7 @@ _OFTEN = 3.0  # times as long as usual, that running is a cause
 _DIRECT = 0.2  # of the difference, by which a cause is what they themselves do, too
 _BEHIND = ("runnable", "receive-queue", "thread")  # are what others do
 _TOGETHER = 3
+_SHORTER = 4  # steps of `shortened`
 _NEARLY_ALL = 0.8
 _NAMED, _NO_THREAD = (Occupant.HAD, Occupant.CLIENT, Occupant.NOBODY), "no thread"
 _SIZE = "answer's size"
@@ -223,12 +225,14 @@ def _synced(answer: TailAnswer, tail: Sequence[Spent], median: Sequence[Spent]) 
     long = len(_long(tail, usually))
     p_value = chance_of(has, long, few, len(median))
     where, _ = _where(tail, median, "disk", disk * answer.extra_ns)
-    sync, named, function = where.partition(", in ")
+    sync, function = shortened(where, 1), function_of(where)
     if has < max(_FEWEST, _NEARLY_ALL * long) or few > max(1.0, _USUAL * len(median)) or p_value > _RARE:
         return None
-    ran = {place: ns for (kind, place), ns in _summed(tail).items() if kind == "running" and " in " in place}
-    there = sum(ns for place, ns in ran.items() if place.rpartition(" in ")[2] == function)
-    if not named or 2 * there <= sum(ran.values()):
+    ran = {
+        place: ns for (kind, place), ns in _summed(tail).items() if kind == "running" and function_of(place)
+    }
+    there = sum(ns for place, ns in ran.items() if function_of(place) == function)
+    if not function or sync == where or 2 * there <= sum(ran.values()):
         return None
     return replace(
         answer, withheld="", kind="disk", where=said(TailPlace.SYNCED, sync=sync, function=function),
@@ -382,28 +386,15 @@ def _where(tail: Sequence[Spent], median: Sequence[Spent], kind: PartKind, more:
     preempted = places.pop(PREEMPTED, 0.0)
     # A function's time is sampled: it need not be most of the running, only the most of what has a name.
     least = (_LARGEST if kind == "running" else _MAIN) * (more - preempted)
-    for shorten in _SHORTER:  # what was waited for and in which function, or else only the former
+    for step in range(_SHORTER):  # what was waited for and in which function, or else only the former
         short: dict[str, float] = {}
         for where, ns in places.items():
-            short[shorten(where)] = short.get(shorten(where), 0.0) + ns
+            less = shortened(where, step)
+            short[less] = short.get(less, 0.0) + ns
         best = max(short, key=lambda where: short[where], default="")
         if best and short[best] > least:
             return best, short[best]
     return "", 0.0
-
-
-def _without_function(where: str) -> str:
-    """A place without the function, of a lock without the one in which it was held."""
-    thing, held, holder = where.partition(HELD_BY)
-    return f"{thing}{held}{holder.partition(' in ')[0]}" if held else where.rpartition(", in ")[0] or where
-
-
-_SHORTER: tuple[Callable[[str], str], ...] = (
-    lambda where: where,
-    _without_function,
-    lambda where: where.partition(",")[0],
-    lambda where: where.partition(",")[0].partition(" in ")[0],
-)
 
 
 def _who(tail: Sequence[Spent], median: Sequence[Spent], more: float, extra: float) -> tuple[str, float]:
@@ -472,7 +463,7 @@ def _ran(held: Sequence[Spent]) -> str:
     """Where those ran for most of the time that they ran who had a lock; "" where that isn't known."""
     ran = {where: ns for (kind, where), ns in _summed(held).items() if kind == "running"}
     best = max(ran, key=lambda where: ran[where], default="")
-    return best if " in " in best and ran[best] >= _MAIN * sum(ran.values()) else ""
+    return best if function_of(best) and ran[best] >= _MAIN * sum(ran.values()) else ""
 
 
 def _summed(spent: Sequence[Spent]) -> Spent:

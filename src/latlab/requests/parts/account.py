@@ -19,6 +19,7 @@ from latlab.requests.parts.threads import Threads
 from latlab.requests.parts.waits import DEEPEST, Waits
 from latlab.requests.parts.workers import Workers
 from latlab.requests.places import Places
+from latlab.requests.where import function_of
 
 __all__ = ["Account"]
 
@@ -240,8 +241,8 @@ class Account:
         found: dict[str, float] = {}
         for index in indices:
             for (kind, where), ns in self.causes(index).items():
-                name, _, function = where.rpartition(" in ")
-                if kind == "running" and name:
+                function = function_of(where)
+                if kind == "running" and function:
                     found[function] = found.get(function, 0.0) + ns
         return dict(sorted(found.items(), key=lambda one: -one[1]))
 

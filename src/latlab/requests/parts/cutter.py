@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from latlab.model.evidence.requests import HELD_BY, TailPlace
+from latlab.model.evidence.requests import TailPlace
 from latlab.model.evidence.said import said
 from latlab.model.requests import PartKind, RequestSpan
 from latlab.model.schedule import Schedule, State, Stretches, Wait
@@ -25,6 +25,7 @@ from latlab.requests.parts.threads import Threads
 from latlab.requests.parts.waits import AGAIN_NS, DEEPEST, TO_CLIENT, Waits
 from latlab.requests.parts.workers import IDLE, Workers
 from latlab.requests.places import Places
+from latlab.requests.where import held_by, ran_in, waited_in
 
 __all__ = ["CROWD", "LONGER", "Cutter"]
 
@@ -373,9 +374,9 @@ class Cutter:
         for stack in taken:
             function, each = self._places.function(stack), ns // len(taken)
             if self._places.durable(stack):
-                self._add(spent, "disk", f"fsync, in {function}" if function else "fsync", each)
+                self._add(spent, "disk", waited_in("fsync", function), each)
             else:
-                self._add(spent, "running", f"{name} in {function}" if function else name, each)
+                self._add(spent, "running", ran_in(name, function), each)
         self._add(spent, "running", name, ns % len(taken) if taken else ns)
 
     def _interrupted(self, thread: int, begin: int, ns: int) -> int:
@@ -425,7 +426,7 @@ class Cutter:
 
     def _for_a_lock(self, spent: Spent, row: Any, where: str, begin: int, end: int) -> None:
         for holder, since, until in self._holders.by(row, begin, end, DEEPEST):
-            held = f"{where}{HELD_BY}{self._holders.named(holder, since, until)}" if holder >= 0 else where
+            held = held_by(where, self._holders.named(holder, since, until)) if holder >= 0 else where
             if holder >= 0:
                 self.locks.append((holder, since, until, held))
             self._add(spent, "lock", held, until - since)

@@ -9,6 +9,7 @@ from latlab.model.schedule import Schedule, State
 from latlab.requests.parts.threads import Threads
 from latlab.requests.parts.waits import Waits
 from latlab.requests.places import Places
+from latlab.requests.where import ran_in
 
 __all__ = ["Holders"]
 
@@ -54,11 +55,7 @@ class Holders:
         """Who has a lock in a stretch, and in which function, where it was sampled there mostly."""
         taken = Counter(one for one in self._places.samples(holder, begin, end) if one)
         function, number = taken.most_common(1)[0] if taken else ("", 0)
-        return (
-            f"{self._threads.name(holder)} in {function}"
-            if 2 * number > taken.total()
-            else self._threads.name(holder)
-        )
+        return ran_in(self._threads.name(holder), function if 2 * number > taken.total() else "")
 
     def doing(self, thread: int, begin: int, end: int) -> str:
         """Who had a CPU, of the program's own also in which function, but for clients."""

@@ -13,6 +13,7 @@ from latlab.model.requests import PartKind
 from latlab.model.schedule import Schedule, Source, State, Wait
 from latlab.requests.parts.threads import Threads
 from latlab.requests.places import Places
+from latlab.requests.where import waited_in
 
 __all__ = ["AGAIN_NS", "DEEPEST", "ONE_CONDITION", "TO_CLIENT", "Waits"]
 
@@ -84,10 +85,7 @@ class Waits:
         """The part that a wait is, and its place: what was waited for, and in which function."""
         kind, where = self.told(row)
         placed = kind in _PLACED and row["wait"] not in (Wait.POLL, Wait.STOPPED)
-        if placed and (function := self._places.waiting(row)):
-            between = ", " if where and kind != "lock" else " " if where else ""
-            return kind, f"{where}{between}in {function}"
-        return kind, where
+        return kind, waited_in(where, self._places.waiting(row) if placed else "", lock=kind == "lock")
 
     def told(self, row: Any) -> tuple[PartKind, str]:
         """The part that a wait is, and what was waited for."""
