@@ -39,9 +39,11 @@ def main() -> int:
         e for e in json.loads((build / "compile_commands.json").read_text()) if "/native/" in e["file"]
     ]
 
+    configured = sorted(map(str, (Path(".clang-tidy"), *Path("native").rglob(".clang-tidy"))))
+
     def check(entry: dict[str, str]) -> int:
-        stamp_of = hashlib.sha256(digest_of(".clang-tidy"))
-        for path in dependencies(entry):
+        stamp_of = hashlib.sha256()
+        for path in (*configured, *dependencies(entry)):
             stamp_of.update(digest_of(path))
         stamp = build / "tidy" / f"{Path(entry['file']).name}-{stamp_of.hexdigest()[:24]}"
         if stamp.exists():

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import click
@@ -27,7 +28,7 @@ _BENCH = "--iterations 3 --warmup 0 --seconds 0.2 --scheduling other --no-lock-m
 _PYTHON = f"-- {sys.executable} -c pass"
 _APP = f"-- {sys.executable} APP"
 CALLS: dict[str, str] = {
-    "bench aa": f"FIXTURE --comparisons 2 --pairs 2 {_BENCH}",
+    "bench aa": f"FIXTURE --comparisons 1 --pairs 2 {_BENCH}",
     "bench ab": f"FIXTURE FIXTURE --pairs 2 {_BENCH} -o OUT",
     "bench accept": "LEVEL --accepted OUT",
     "bench command": f"{_BENCH} --processes 2 -o OUT {_PYTHON}",
@@ -137,6 +138,8 @@ def make(folder: Path) -> dict[str, str]:
         shutil.copy(EXAMPLES / "study" / name, folder)
     # A call that is made with each of eight faults needs no long program, and no header of half the library.
     (folder / "app.py").write_text((folder / "app.py").read_text().replace("range(8)", "range(2)"))
+    with (TESTS / "data/jitter/planted-100hz.csv").open() as found:  # nor a search through a whole recording
+        (folder / "outliers.csv").write_text("".join(islice(found, 200)))
     (folder / "item.hpp").write_text("namespace outer::deep { class Item { int number = 1; }; }\n")
     (folder / "workload.toml").write_text('transport = "pipe"\nmessages = 200\n')
     (folder / "fixture.py").write_text("class Nothing:\n    def run(self) -> None:\n        pass\n")
@@ -144,15 +147,14 @@ def make(folder: Path) -> dict[str, str]:
         "APP": "app.py", "BENCH": "bench", "BENCH2": "bench2", "DAY": "day", "DAY2": "day2",
         "FIXTURE": "fixture.py", "HEADER": "item.hpp", "JITTER": "jitter", "JITTER2": "jitter2",
         "LEVEL": "bench",
-        "MESSAGES": "messages", "MESSAGES2": "messages2", "MODEL": "model.toml", "PAIRS": "pairs",
-        "QUEUES": "queues",
+        "MESSAGES": "messages", "MESSAGES2": "messages2", "MODEL": "model.toml",
+        "OUTLIERS": "outliers.csv", "PAIRS": "pairs", "QUEUES": "queues",
         "REQUESTS": "requests", "REQUESTS2": "requests2",
         "STUDY": "study.toml", "TIMELINE": "timeline", "TRACE": "stub.trace",
         "WORKLOAD": "workload.toml",
     }  # fmt: skip
     made = {word: str(folder / name) for word, name in files.items()}
     made |= {
-        "OUTLIERS": str(TESTS / "data/jitter/planted-100hz.csv"),
         "RUN": str(TESTS / "data/recordings/v1"),
         "RUNS": str(TESTS / "data/recordings"),
     }
