@@ -398,7 +398,7 @@ def test_what_sleeps_in_an_event_loop_that_serves_others_waits_for_a_timer() -> 
         assert process.stdout is not None
         port = int(process.stdout.readline())
         clients = [Clients(port) for _ in range(3)]
-        done = latlab("record", "--pid", str(process.pid), "--seconds", "3", "--json")
+        done = latlab("record", "--pid", str(process.pid), "--seconds", "1.5", "--json")
         for one in clients:
             one.end()
         process.kill()

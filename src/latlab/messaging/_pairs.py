@@ -98,6 +98,7 @@ def compare_pairs(
     seed: int = 1,
     run: Callable[[Settings], Result] | None = None,
     told: Callable[[int, float], None] | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Comparison:
     """Run both workloads in turn until the verdict is settled or the budget is spent.
 
@@ -109,6 +110,7 @@ def compare_pairs(
         control: whether A is measured against itself, too; if it differs, the verdict is refused.
         run: measures one run; injected in tests.
         told: called after every pair with their number so far and the seconds that are left.
+        clock: seconds, by which the workloads and the control take turns; injected in tests.
 
     Raises:
         UsageError: for workloads that can't run, or that have no measure in common.
@@ -131,7 +133,7 @@ def compare_pairs(
         both: dict[Side, Settings] = {"A": a, "B": a}
         trials.append(_trial(both, of_control, run or _run, smallest_effect, alpha, seed + 1, most))
     heard = None if told is None else lambda _, left: told(len(kept.values["A"]), left)
-    family.run(trials, seconds=seconds, alpha=alpha, failures=LatlabError, told=heard)
+    family.run(trials, seconds=seconds, alpha=alpha, failures=LatlabError, told=heard, clock=clock)
     for trial in trials:
         if trial.failed is not None:
             raise trial.failed
