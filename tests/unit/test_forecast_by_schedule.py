@@ -306,6 +306,20 @@ def test_of_sleepers_that_do_not_wake_each_other_no_shorter_sleeps_are_forecast(
     assert ("do not wake each other" in why) == (not wakes)
 
 
+@pytest.mark.parametrize(("others", "told"), [(0.02, (0.2, 0.5, 0.8, 1.0)), (0.3, (0.2,)), (0.6, ())])
+def test_beside_others_that_want_the_interpreters_lock_no_role_is_forecast_for_much_shorter_rounds(
+    others: float, told: tuple[float, ...]
+) -> None:
+    found = findings()
+    feed = Role("feed", 1, (100,), others, 0.0, {"futex": 1 - others}, others, 0.0)
+    gil = LockUse("GIL", 64, 90, MS, MS, 0.02, ("worker", "feed"), ("worker", "feed"))
+    made, why = by_schedule(
+        schedule(), replace(found, roles=(*found.roles, feed), locks=(gil,)), lambda line: None
+    )
+    assert tuple(point.speedup for one in made for point in one.points) == told
+    assert ("the interpreter's lock" in why) == (not told)
+
+
 def replace_paced(found: ThreadFindings) -> ThreadFindings:
     return replace(found, roles=tuple(replace(one, paced=one.may_be_due) for one in found.roles))
 

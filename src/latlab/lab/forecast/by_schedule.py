@@ -37,6 +37,9 @@ _NEXT_TO_NOTHING = 0.01  # of the time, without the part
 _WAITS = 0.02  # of its time: who waits less has always work …
 _HANDS_ON = 0.02  # … from one that works between its sleeps …
 _HELD_UP = 0.05  # … and waits for nobody else for longer
+_OF_PYTHON = "GIL"
+_BESIDE = 0.5  # of what a role still runs: with more of the others' work beside it the lock is held too often
+_HARDLY = 0.05  # of a CPU, for which others want that lock: as little as not at all
 _MOST_FUNCTION = 0.95  # of its role: who is nearly all of it is told as the role
 
 
@@ -103,7 +106,10 @@ def by_schedule(
     if found.limit.kind is LimitKind.LOCK and any(one.kind == "none" for one in made):
         # Who holds the lock for which all wait would help by being faster: the simulation misses the lock.
         return (), said(Withheld.LOCK_MISSED, name=found.limit.name)
-    made = tuple(one for one in made if not one.withheld)
+    made = tuple(_until_the_lock(one, found) for one in made if not one.withheld)
+    if shared := [one.scenario.name for one in made if not one.points]:
+        why = why or said(Withheld.OF_THE_LOCK, name=shared[0])
+    made = tuple(one for one in made if one.points)
     news = [one for one in made if not _of_no_news(one, base, found)]
     if made and not news:
         return (), why or said(Withheld.NO_ONE_HELPS)
@@ -223,6 +229,31 @@ def _sleep_apart(found: ThreadFindings) -> bool:
     if found.limit.kind is not LimitKind.TIMER or len(names) < 2:
         return False
     return not any({edge.source, edge.to} <= names and edge.source != edge.to for edge in found.edges)
+
+
+def _until_the_lock(one: ScheduleForecast, found: ThreadFindings) -> ScheduleForecast:
+    """The same up to where others that want the interpreter's lock are as little beside it as they are now.
+
+    Who has less work comes back for the lock sooner, and finds it held more often: what is played is how
+    long each waited for it in rounds that were longer.
+    """
+    role = next((role for role in found.roles if role.threads == one.scenario.threads), None)
+    locks = [{*lock.waiters, *lock.holders} for lock in found.locks if lock.name == _OF_PYTHON]
+    wanting = set[str]().union(*locks)
+    if role is None or role.name not in wanting or one.kind == "none":
+        return one
+    others = sum(
+        other.running * other.count
+        for other in found.roles
+        if other is not role and other.name in wanting and set(other.pids) & set(role.pids)
+    )
+    works = role.running * role.count
+    kept = tuple(
+        point for point in one.points if others <= max(_HARDLY, _BESIDE * works * (1 - point.speedup))
+    )
+    if len(kept) == len(one.points):
+        return one
+    return replace(one, points=kept, kind="open", knee=None, takes_over=None)
 
 
 def _of_no_news(one: ScheduleForecast, base: Simulated, found: ThreadFindings) -> bool:

@@ -128,6 +128,10 @@ class Withheld(Kind):
         "progress waited for {name} {part:share} of the time, and in the simulation it does not help to make "
         "it faster: whoever spins or polls for it is taken for work there"
     )
+    OF_THE_LOCK = (
+        "{name} and others want the interpreter's lock: how long it is held when {name} comes back for it "
+        "sooner was not seen"
+    )
     LOCK_MISSED = (
         "{name} limits, and in the simulation no faster part helps: how long it is held was not seen"
     )
