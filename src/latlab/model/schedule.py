@@ -67,6 +67,7 @@ class Wait(IntEnum):
     FILE_LOCK = 16  # flock, fcntl with F_SETLKW; object: the file's
     SEMAPHORE = 17  # semop, semtimedop of System V; object: the number of the set
     SPIN = 18  # a loop that polls, where samples tell one: never the kernel's, for which the thread runs
+    LOOK = 19  # sleeps with looks between them at what others do: never the kernel's, for which it sleeps
 
 
 class Source(IntEnum):

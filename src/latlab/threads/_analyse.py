@@ -38,7 +38,7 @@ from latlab.threads._roles import (
 from latlab.threads._tracks import Track, by_due_times, by_even_sleeps, latest, may_be_due, tracks_of
 from latlab.threads._verdict import judge, lines_apart
 from latlab.threads.goroutines.roles import gathered_threads, split
-from latlab.threads.spins import with_spins
+from latlab.threads.spins import with_looks, with_spins
 from latlab.words import share
 
 __all__ = ["analyse"]
@@ -95,7 +95,7 @@ def analyse(
     role_of = {thread: index for index, group in enumerate(groups) for thread in group.threads}
     of_runtime = frozenset(one for role in of_go.values() for one in groups[role].threads)
     spins = spinning(schedule) - of_runtime
-    tracks = with_spins(schedule, tracks, role_of, of_runtime)
+    tracks = with_looks(schedule, with_spins(schedule, tracks, role_of, of_runtime), role_of)
     words = words_of(schedule, tracks, role_of)
     times = times_of(schedule, tracks, role_of, words)
     started = root or next((thread.pid for thread in schedule.threads if not thread.peer), 0)

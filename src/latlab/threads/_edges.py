@@ -13,7 +13,7 @@ from latlab.model.schedule import SEVERAL, Schedule, Source, State, Wait
 from latlab.model.threads import Edge, Role, Slice
 from latlab.threads._locks import Word
 from latlab.threads._roles import Group
-from latlab.threads._tracks import LOCKABLE, Track
+from latlab.threads._tracks import IN_VAIN, LOCKABLE, Track
 
 __all__ = ["Times", "beside", "edges_of", "housekeepers", "roles_of", "slices_of", "times_of"]
 
@@ -28,6 +28,7 @@ _KINDS: dict[int, str] = {
     Wait.FILE_LOCK: "file lock",
     Wait.SEMAPHORE: "semaphore",
     Wait.SPIN: "spinning",
+    Wait.LOOK: "polling",
 }
 _NAMES: dict[int, str] = {
     Wait.NONE: "unknown",
@@ -49,6 +50,7 @@ _NAMES: dict[int, str] = {
     Wait.FILE_LOCK: "file lock",
     Wait.SEMAPHORE: "semaphore",
     Wait.SPIN: "spinning",
+    Wait.LOOK: "polling",
 }
 # Plain numbers: to compare with a member of an enumeration takes several times as long.
 _RUNNING, _RUNNABLE, _BLOCKED = int(State.RUNNING), int(State.RUNNABLE), int(State.BLOCKED)
@@ -126,7 +128,7 @@ def times_of(
                     if role == role_of[track.thread]:
                         one.inner += time
                     cell = one.ended[role, kind]
-                    cell[0] += 1
+                    cell[0] += key != IN_VAIN
                     cell[1] += time
         if one.looks or not _TALKS.isdisjoint(one.blocked):
             one.vain -= naps  # who serves others lets them wait while it sleeps, also those that nobody saw

@@ -91,7 +91,7 @@ def walk(
     path = Walk()
     thread, time = start, end
     lock, lock_until, waiter = -1, end, -1  # valid above lock_until
-    standstill = 0
+    standstill, looked = 0, False
     while time > begin and len(path.pieces) < most:
         track = tracks[thread]
         i = track.at(time)
@@ -117,6 +117,7 @@ def walk(
             own = wait in _BY_ITSELF and wait not in _OF_OTHERS
             if by_thread and not own and standstill < _MOST_STANDSTILLS:
                 path.changes.append((waker, thread, wait, track.object[i], time))
+                looked = wait == Wait.LOOK
                 if wait in LOCKABLE:
                     lock, lock_until, waiter = track.object[i], low, thread
                 elif wait != Wait.CHILD:  # who waits for its own child holds the lock for what that one does
@@ -125,11 +126,16 @@ def walk(
                 standstill += 1
                 continue
             what = _ended_by_itself(wait, source, waker)
+        elif state == State.BLOCKED and looked and track.waker[i] >= 0 and standstill < _MOST_STANDSTILLS:
+            # Who looks at one that waits itself waits for the same.
+            thread = track.waker[i]
+            standstill += 1
+            continue
         elif state == State.BLOCKED:
             what = Piece.WAIT + track.wait[i] if track.wait[i] in _BY_ITSELF else Piece.OPEN
         else:
             what = (Piece.RUNNING, Piece.RUNNABLE, Piece.RUNNABLE, Piece.UNSEEN)[state]
-        standstill = 0
+        standstill, looked = 0, False
         item = track.object[i]
         if lock >= 0 and lock_until < time:
             if lock_until > low:

@@ -13,6 +13,7 @@ import numpy as np
 from latlab.model.schedule import Schedule, Source, State, Wait
 
 __all__ = [
+    "IN_VAIN",
     "LOCKABLE",
     "MONITORS",
     "Track",
@@ -41,6 +42,8 @@ _FILES = 1 << 62
 _SETS = 1 << 61
 #: Likewise, a monitor of a Java virtual machine: the rest is the first of the threads that enter it.
 MONITORS = 1 << 60
+#: The object of a `Wait.LOOK` after which it sleeps again: who is waited for has not ended it yet.
+IN_VAIN = -3
 #: Waits that the holder of a lock may end; their objects are words.
 LOCKABLE = frozenset((int(Wait.FUTEX), int(Wait.FILE_LOCK), int(Wait.SEMAPHORE)))
 

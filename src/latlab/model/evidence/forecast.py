@@ -11,32 +11,32 @@ class ForecastSaid(Kind):
     """What a part that is made faster buys; `tail`, `half`, `since`, `then` and `unless` are kinds, too."""
 
     STAGE = (
-        "making `{stage}` {speedup:share0} faster takes {tail}the maximum throughput from {base_hz:count} to "
-        "{faster_hz:count} events/s{half}"
+        "making `{stage}` {speedup:share0} faster takes {tail}the maximum throughput from {base_hz:number} "
+        "to {faster_hz:number} events/s{half}"
     )
     TAIL = "p99.9 from {base_ns:duration} to {faster_ns:interval}, and "
     TAIL_ROUGH = "p99.9 from {base_ns:duration} to {faster_ns:interval}, too rough to tell a change, and "
-    HALF = "; 50 % faster, p99.9 to {p99_9_ns:interval}, and the maximum to {capacity_hz:count}"
+    HALF = "; 50 % faster, p99.9 to {p99_9_ns:interval}, and the maximum to {capacity_hz:number}"
     HALF_ROUGH = (
         "; 50 % faster, p99.9 to {p99_9_ns:interval}, too rough to tell a change, and the maximum to "
-        "{capacity_hz:count}"
+        "{capacity_hz:number}"
     )
-    KEEPS_PAYING = "{sentence}; further speed-ups keep paying, up to {most_hz:count} events/s"
+    KEEPS_PAYING = "{sentence}; further speed-ups keep paying, up to {most_hz:number} events/s"
     PAYS_UP_TO = "{sentence}; no further gain beyond {knee:share0}{since}"
     DOES_NOT_RISE = "{sentence}: the throughput does not rise{since}"
     TAKES_OVER = ", since {who} takes over"
     TAKE_OVER = ", since {who} take over"
 
     MODEL = (
-        "by a model, making `{stage}` 20 % faster would take {tail}the throughput from {base_hz:count} to "
-        "{faster_hz:count} events/s{beyond}{unless}"
+        "by a model, making `{stage}` 20 % faster would take {tail}the throughput from {base_hz:number} to "
+        "{faster_hz:number} events/s{beyond}{unless}"
     )
     MODEL_TAIL = "p99.9 from {base_ns:duration} to {faster_ns:duration}, and "
     MODEL_BEYOND = "; no further gain beyond {knee:share0}{since}"
     MODEL_UNLESS = " – if {sources} can give as much, which was not seen"
     MODEL_OPEN = (
-        "by a model, making `{stage}` 20 % faster would take the throughput from {base_hz:count} to at "
-        "least {faster_hz:count} events/s; how far it pays is unknown, since the counts only bound the "
+        "by a model, making `{stage}` 20 % faster would take the throughput from {base_hz:number} to at "
+        "least {faster_hz:number} events/s; how far it pays is unknown, since the counts only bound the "
         "service of {stages}"
     )
 
@@ -141,6 +141,10 @@ class Withheld(Kind):
     SPINS = (
         "{name} waits in a loop for {part:share} of the time, which the simulation takes for work that "
         "it has to do"
+    )
+    LOOKS = (
+        "{name} polls with sleeps between its looks for {part:share} of the time, which the simulation takes "
+        "for sleeps of a length of their own"
     )
     OWN_END = (
         "the program ends {ns:duration} after it began to sleep, however much its threads have done by then: "

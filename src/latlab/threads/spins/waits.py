@@ -18,7 +18,7 @@ from latlab.model.schedule import Schedule, Source, State, Wait
 from latlab.threads._code import spins_in
 from latlab.threads._tracks import Track
 
-__all__ = ["with_spins"]
+__all__ = ["with_spins", "with_waits"]
 
 Array = np.ndarray[Any, Any]
 
@@ -146,7 +146,7 @@ def _moved(
         + float(here.mean() - _mean(others[other].worked_until(mine.at_work) == mine.at_work))
         for other, here in works.items()
     }
-    waits: list[tuple[int, int, int]] = []
+    waits: list[tuple[int, int, int, int]] = []
     for row, (begin, end) in enumerate(mine.spun.tolist()):
         able = [other for other, here in works.items() if here[row]]
         able = able or [other for other in others if _woke_by_itself(tracks[other], end)]
@@ -155,8 +155,8 @@ def _moved(
         waker = _one_of(able, tells, role_of, others, end)
         end = min(end, int(last[waker][row])) if waker >= 0 and works[waker][row] else end
         if end > begin:
-            waits.append((begin, end, waker))
-    return _with_waits(track, waits)
+            waits.append((begin, end, waker, -1))
+    return with_waits(track, waits, Wait.SPIN)
 
 
 def _one_of(
@@ -189,13 +189,14 @@ def _woke_by_itself(track: Track, time: int) -> bool:
     return False
 
 
-def _with_waits(track: Track, waits: Sequence[tuple[int, int, int]]) -> Track:
+def with_waits(track: Track, waits: Sequence[tuple[int, int, int, int]], kind: Wait) -> Track:
+    """The track with waits in place of what it did then, by time: (begin, end, who ended it, object)."""
     if not waits:
         return track
     rows: list[tuple[int, ...]] = [
-        (begin, end, int(State.BLOCKED), int(Wait.SPIN), int(Source.THREAD if waker >= 0 else Source.UNKNOWN),
-         waker, -1, -1)
-        for begin, end, waker in waits
+        (begin, end, int(State.BLOCKED), int(kind), int(Source.THREAD if waker >= 0 else Source.UNKNOWN),
+         waker, item, -1)
+        for begin, end, waker, item in waits
     ]  # fmt: skip
     spun, at = 0, 0
     running = int(State.RUNNING)
@@ -212,7 +213,12 @@ def _with_waits(track: Track, waits: Sequence[tuple[int, int, int]]) -> Track:
         if low < end:
             rows.append((low, end, state, *rest))
     rows.sort()
-    return Track(track.thread, *(list(column) for column in zip(*rows, strict=True)), spun=spun)
+    return Track(
+        track.thread,
+        *(list(column) for column in zip(*rows, strict=True)),
+        looks=track.looks,
+        spun=track.spun + spun,
+    )
 
 
 def _pairs(stretches: Sequence[tuple[int, int]]) -> Array:

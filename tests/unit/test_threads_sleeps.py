@@ -1,0 +1,98 @@
+"""Sleeps between looks at what another thread does are waits for that one."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.threads_made import MS, Made, found_in, named_in
+
+from latlab.model.schedule import Source, Wait
+from latlab.model.threads import LimitKind
+
+GIL = 1 << 20
+
+
+def polls(made: Made, thread: int, worker: int, looks: int, *, every: float, done: float) -> None:
+    """It hands on work of so many ms, and looks so often whether that is done: each time after a sleep."""
+    whole, at = 0.1 + looks * every, 0.0
+    while at + whole < 1000:
+        made.wakes.append((int(at * MS) + 1, thread, worker, 0, Source.THREAD))
+        made.run(thread, at, at + 0.1)
+        for i in range(looks):
+            begin = at + 0.1 + i * every
+            made.wait(thread, begin, begin + every - 0.02, on=Wait.TIMER, source=Source.TIMER, item=-1)
+            made.run(thread, begin + every - 0.02, begin + every)
+        made.run(worker, at, at + done)
+        made.wait(worker, at + done, at + whole, thread)
+        at += whole
+
+
+def test_who_looks_between_sleeps_waits_for_whom_it_looks_at() -> None:
+    made = Made()
+    main, crunch = made.thread("app"), made.thread("crunch")
+    polls(made, main, crunch, 4, every=10.0, done=36.0)
+    assert named_in(made) == (LimitKind.THREAD, "crunch")
+    role = found_in(made).role("app")
+    assert role is not None
+    assert role.blocked["polling"] == pytest.approx(0.9, abs=0.1)
+    assert role.blocked["timer"] == pytest.approx(0.1, abs=0.05)
+
+
+def test_who_waits_for_many_children_one_after_the_other_waits_for_all_of_them() -> None:
+    made = Made()
+    main = made.thread("app")
+    for at in range(0, 1000, 50):
+        child = made.thread("render", pid=200 + at)
+        made.parents[child] = main
+        made.wakes.append((int(at * MS) + 1, main, child, 0, Source.THREAD))
+        made.run(main, at, at + 2)
+        for i in range(12):
+            made.wait(main, at + 2 + 4 * i, at + 5.9 + 4 * i, on=Wait.TIMER, source=Source.TIMER, item=-1)
+            made.run(main, at + 5.9 + 4 * i, at + 6 + 4 * i)
+        made.run(child, at + 2, at + 47)
+    role = found_in(made).role("app")
+    assert role is not None
+    assert role.blocked["polling"] > 0.8
+
+
+def test_who_takes_a_lock_to_look_has_not_done_anything() -> None:
+    """As under the interpreter's lock: to look takes it from who works, which waits for it meanwhile."""
+    made = Made()
+    main, grade = made.thread("app"), made.thread("grade")
+    for at in range(0, 1000, 50):
+        made.wakes.append((int(at * MS) + 1, main, grade, 0, Source.THREAD))
+        made.run(main, at, at + 0.1)
+        for i in range(1, 5):
+            low = at + 10 * i
+            made.wait(main, low - 9.9, low - 4, on=Wait.TIMER, source=Source.TIMER, item=-1)
+            made.wait(main, low - 4, low, grade, item=GIL)
+            made.run(main, low, low + 0.1)
+            made.wakes.append((int((low + 0.05) * MS), main, grade, 0, Source.THREAD))
+            made.run(grade, low - 9.9, low)
+            made.wait(grade, low, low + 0.05, main, item=GIL)
+            made.run(grade, low + 0.05, low + 0.1)
+        made.wait(main, at + 40.1, at + 50, on=Wait.TIMER, source=Source.TIMER, item=-1)
+        made.run(grade, at + 40.1, at + 46)
+        made.wait(grade, at + 46, at + 50, main, item=8192)
+    assert named_in(made) == (LimitKind.THREAD, "grade")
+
+
+def test_a_clock_whose_tenth_tick_hands_on_work_sleeps() -> None:
+    """Whom it hands work to has done it long before the next tenth tick."""
+    made = Made()
+    main, crunch = made.thread("app"), made.thread("crunch")
+    polls(made, main, crunch, 10, every=5.0, done=18.0)
+    assert named_in(made) == (LimitKind.TIMER, "app")
+
+
+def test_who_sleeps_whatever_the_others_do_sleeps() -> None:
+    """Another thread's work ends in each of its sleeps, also in those of which nothing comes."""
+    made = Made()
+    main, busy = made.thread("app"), made.thread("busy")
+    polls(made, main, busy, 10, every=5.0, done=1.0)
+    made.rows = [row for row in made.rows if row[0] == main]
+    for at in range(0, 1000, 4):
+        made.run(busy, at, at + 1)
+        made.wait(busy, at + 1, at + 4, on=Wait.TIMER, source=Source.TIMER, item=-1)
+    role = found_in(made).role("app")
+    assert role is not None
+    assert "polling" not in role.blocked
