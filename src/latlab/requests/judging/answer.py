@@ -400,7 +400,7 @@ def _where(tail: Sequence[Spent], median: Sequence[Spent], kind: PartKind, more:
 def _who(tail: Sequence[Spent], median: Sequence[Spent], more: float, extra: float) -> tuple[str, float]:
     """Who had the CPUs that were waited for: one for nearly all of it, or the first of several.
 
-    With their shares of the difference; "" where it isn't known of too much of it.
+    With their shares of the difference; "" where it isn't known of too much of it, or none of many has most.
     """
     had: dict[str, float] = {}
     for group, sign in ((tail, 1.0), (median, -1.0)):
@@ -419,6 +419,8 @@ def _who(tail: Sequence[Spent], median: Sequence[Spent], more: float, extra: flo
     told = [where for where in named[:_TOGETHER] if had[where] > 0.1 * more] or named[:1]
     if not told or sum(had[where] for where in named) < _MADE * more:
         return "", 0.0
+    if had[told[0]] < _MAIN * more and sum(had[where] for where in told[:2]) < _NEARLY_ALL * more:
+        return "", 0.0  # what else a machine does now and then, by turns
     names = [
         f"{values_of(where).get('name', _NO_THREAD)} {share(had[where] / extra, digits=0)}" for where in told
     ]
