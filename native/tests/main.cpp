@@ -1,7 +1,27 @@
+#include <cstdlib>
 #include <exception>
+#include <iostream>
+#include <sstream>
 #include <string_view>
 
 #include "check.hpp"
+
+namespace check {
+
+void differ(Shown expected, Shown actual, const char* text, const char* file, int line) {
+  std::ostringstream out;
+  out << file << ':' << line << ": " << text << ": expected ";
+  expected.write(out, expected.value);
+  out << ", got ";
+  actual.write(out, actual.value);
+  throw Failure(out.str());
+}
+
+void untrue(const char* text, const char* file, int line) {
+  throw Failure(std::string(file) + ':' + std::to_string(line) + ": not true: " + text);
+}
+
+}  // namespace check
 
 // Runs every test, or those whose sentence holds the first argument.
 int main(int argc, char** argv) {
