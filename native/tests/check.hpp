@@ -8,6 +8,7 @@
 #include <ostream>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -41,7 +42,14 @@ struct Shown {
 
 template <class T>
 Shown shown(const T& value) {
-  return {&value, [](std::ostream& out, const void* of) { out << *static_cast<const T*>(of); }};
+  return {static_cast<const void*>(&value), [](std::ostream& out, const void* of) {
+            const T& is = *static_cast<const T*>(of);
+            if constexpr (std::is_same_v<T, unsigned char>) {
+              out << static_cast<unsigned>(is);  // a number, and no letter
+            } else {
+              out << is;
+            }
+          }};
 }
 
 // They don't return, which clang's analyser sees without following them (native/tests/.clang-tidy).
