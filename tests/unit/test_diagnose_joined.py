@@ -449,4 +449,6 @@ def test_what_the_users_of_a_pool_do_stands_beside_how_long_they_wait_for_it() -
 def test_who_first_puts_into_a_queue_that_several_fill_is_not_called_by_all_of_them() -> None:
     alone = Queue(0, "out", QueueKind.BOUNDED, 8, source_name="http", drain_name="save", producer_tid=7)
     both = replace(alone, number=1, name="todo", source_name="main + http", producer_tid=3, consumer_tid=9)
-    assert _labels(Observation((alone, both), (), (), {}, {})) == {7: "http", 9: "save"}
+    observation = Observation((alone, both), (), (), {}, {})
+    assert _labels(observation, {}) == {7: "http", 9: "save"}
+    assert _labels(observation, {"save": "saves", "other": "others"}) == {7: "http", 9: "saves"}

@@ -96,3 +96,22 @@ def test_who_sleeps_whatever_the_others_do_sleeps() -> None:
     role = found_in(made).role("app")
     assert role is not None
     assert "polling" not in role.blocked
+
+
+def test_who_fills_the_queue_of_one_that_sleeps_for_each_item_waits_for_that_one() -> None:
+    """What it takes from the queue wakes who fills it, but where that one was late, and did not wait yet."""
+    made = Made()
+    shard, feeds = made.thread("shard"), made.thread("feeds")
+    for at in range(0, 1000, 25):
+        made.wakes.append((int(at * MS) + 1, shard, feeds, 0, Source.THREAD))
+        for i in range(2):
+            made.run(shard, at + 12.5 * i, at + 12.5 * i + 0.1)
+            made.wait(
+                shard, at + 12.5 * i + 0.1, at + 12.5 * (i + 1), on=Wait.TIMER, source=Source.TIMER, item=-1
+            )
+        made.ready(feeds, at, at + 12)
+        made.run(feeds, at + 12, at + 12.6)
+        made.wait(feeds, at + 12.6, at + 25, shard)
+    role = found_in(made).role("shard")
+    assert role is not None
+    assert "polling" not in role.blocked

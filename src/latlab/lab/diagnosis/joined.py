@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from latlab.lab.diagnosis.interpreter_lock import by_interpreter_lock, takes_no_cpu, withheld
+from latlab.lab.diagnosis.lanes import alike_lanes, near
 from latlab.lab.diagnosis.lines import sentence_of
 from latlab.model.diagnosis.answer import Answer
 from latlab.model.evidence.pipeline import RunDoubt, RunEvidence, RunFinding
@@ -38,7 +39,6 @@ _ONE = 0.99  # sure enough of one stage, where another one limits for a part of 
 _MOST = 0.5  # of the progress, that waits for who holds a lock
 _HELD = 0.25  # of its threads' time, they wait for a lock that one of them holds
 _OF_PYTHON = "GIL"
-_ALIKE = 0.8  # of what the busiest stage is busy for
 _AT_DISK = ("disk", "sync")
 _DISK = 0.25  # of its threads' time, blocked there: the rest of what the disk takes, the kernel computes
 _SHORT = frozenset((Verdict.CPU, Verdict.SCHEDULER))
@@ -325,23 +325,18 @@ def contested(found: Analysis, observation: Observation, threads: ThreadFindings
     does: that it sleeps is what its stages do, and tells no two of them apart.
     """
     told = [stage for stage in found.stages if stage.utilisation is not None and stage.rate_hz > 0]
-    if found.verdict is not Verdict.UNKNOWN or found.scarce:
+    if found.verdict is not Verdict.UNKNOWN or found.scarce or alike_lanes(found, observation):
         return frozenset()
-    near = _near({stage.label: stage.utilisation or 0.0 for stage in told})
-    if len(near) > 1 and len(_near({stage.label: _at_work(stage, threads) for stage in told})) == 1:
+    alike = near({stage.label: stage.utilisation or 0.0 for stage in told})
+    if len(alike) > 1 and len(near({stage.label: _at_work(stage, threads) for stage in told})) == 1:
         return frozenset()
     runs: dict[int, set[str]] = {}
     for queue in observation.queues:
         runs.setdefault(queue.consumer_tid, set()).add(queue.drain)
-    if any(tid and len(near & labels) > 1 for tid, labels in runs.items()):
+    if any(tid and len(alike & labels) > 1 for tid, labels in runs.items()):
         ends = {end for queue in observation.queues for end in (queue.source, queue.drain)}
-        near |= {role.name for role in threads.roles} - ends
-    return frozenset(near)
-
-
-def _near(busy: dict[str, float]) -> set[str]:
-    most = max(busy.values(), default=0.0)
-    return {label for label, part in busy.items() if part >= _ALIKE * most}
+        alike |= {role.name for role in threads.roles} - ends
+    return frozenset(alike)
 
 
 def _at_work(stage: StageResult, threads: ThreadFindings) -> float:

@@ -21,6 +21,8 @@ __all__ = ["with_looks"]
 Array = np.ndarray[Any, Any]
 
 _FEWEST = 5  # stretches of sleeps of which nothing came but of the last one
+_USUAL = 0.5  # of the stretches, that are of several sleeps
+_WAITS_ITSELF = 0.4  # of its life, for the thread that sleeps: then it is not what that one waits for
 _SLEPT = 0.05  # of the time: who sleeps less so is no matter
 _LOOKED = 0.5  # of the sleep before it, that a look may take
 _LOCKED_NS = 20_000_000  # that a look may wait for the lock under which it looks, as the interpreter's
@@ -69,7 +71,8 @@ def with_looks(schedule: Schedule, tracks: Sequence[Track], role_of: Mapping[int
             if state == State.BLOCKED and wait in LOCKABLE
         }
         found = _stretches(track, sleeps, _acts(schedule, track, tracks, words))
-        told = sum(len(one.sleeps) > 1 for one in found) >= _FEWEST
+        several = sum(len(one.sleeps) > 1 for one in found)
+        told = several >= max(_FEWEST, _USUAL * len(found))
         done = _looked_at(schedule, track, found, tracks, role_of, words) if told else None
         out.append(track if done is None else _moved(track, found, done))
     return out
@@ -135,6 +138,13 @@ def _ends_of(track: Track, words: set[int]) -> Array:
     return ends
 
 
+def _waits_for(track: Track, sleeper: int) -> bool:
+    """Whether it is the other way round: as who fills the queue of one that sleeps for each of its items."""
+    ended = (np.array(track.state) == State.BLOCKED) & (np.array(track.waker) == sleeper)
+    time = np.array(track.end, np.int64) - np.array(track.begin, np.int64)
+    return bool(time[ended].sum() >= _WAITS_ITSELF * time.sum())
+
+
 def _looked_at(
     schedule: Schedule, track: Track, found: Sequence[_Stretch], tracks: Sequence[Track],
     role_of: Mapping[int, int], words: set[int],
@@ -153,7 +163,7 @@ def _looked_at(
     alone: dict[int, _Done] = {}
     of_role: dict[int, list[_Done]] = {}
     for other in tracks:
-        if role_of[other.thread] == role_of[track.thread]:
+        if role_of[other.thread] == role_of[track.thread] or _waits_for(other, track.thread):
             continue
         times = _ends_of(other, words)
         if len(times):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypedDict
 
@@ -20,6 +20,7 @@ from latlab.lab.diagnosis.applications.queue_recording import (
     program_of,
     publishes,
 )
+from latlab.lab.diagnosis.lanes import alike_lanes
 from latlab.model.queues.analysis import Verdict
 from latlab.model.queues.observation import Observation
 from latlab.model.requests import Requests
@@ -182,7 +183,8 @@ def _analysed(
     place.tell("analysing what its threads did")
     began = time.monotonic()
     pid = watch.pid
-    labels = {} if queues is None else _labels(queues.watched.observation)
+    seen = None if queues is None else queues.watched
+    labels = {} if seen is None else _labels(seen.observation, alike_lanes(seen.diagnosis, seen.observation))
     asked = asked_of(schedule, moved[0], watch.asks.keys() - watch.listens) if moved else Asked()
     served = asked_of(schedule, moved[0], watch.listens) if moved else Asked()
     found = analyse(
@@ -208,8 +210,12 @@ def _only_pools(queues: QueueRun) -> bool:
     return seen.diagnosis.verdict is not Verdict.POOL and all(source == drain for source, drain in sides)
 
 
-def _labels(observation: Observation) -> dict[int, str]:
-    """Of each thread that puts or takes the stage that it runs, where it is one only."""
+def _labels(observation: Observation, lanes: Mapping[str, str]) -> dict[int, str]:
+    """Of each thread that puts or takes the stage that it runs, where it is one only.
+
+    Args:
+        lanes: of the labels of some that do the same what all of them are called.
+    """
     takes: dict[int, set[str]] = {}
     puts: dict[int, set[str]] = {}
     for queue in observation.queues:
@@ -218,7 +224,9 @@ def _labels(observation: Observation) -> dict[int, str]:
         puts.setdefault(queue.producer_tid, set()).add(queue.source if len(queue.sources) < 2 else "")
     known = {**puts, **takes}  # what it takes is what it works on
     return {
-        tid: next(iter(names)) for tid, names in known.items() if tid and len(names) == 1 and "" not in names
+        tid: lanes.get(name, name)
+        for tid, names in known.items()
+        if tid and len(names) == 1 and (name := next(iter(names)))
     }
 
 
