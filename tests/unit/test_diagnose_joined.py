@@ -41,6 +41,24 @@ def test_where_the_queues_name_nothing_the_threads_limit_is_the_answer() -> None
     assert told.to_json()["limit"]["kind"] == "timer"
 
 
+@pytest.mark.parametrize(
+    ("progress", "edges", "verdict"),
+    [
+        ({"book: run": 0.5, "main: runnable": 0.3}, (), Verdict.UNKNOWN),
+        ({"book: run": 0.3, "outside": 0.7}, (), Verdict.NONE),
+        ({"book: timer": 0.9}, (Edge("main", "book", "futex", 9.0, 0.1),), Verdict.UNKNOWN),
+        ({"main: timer": 0.9}, (Edge("main", "book", "futex", 9.0, 0.1),), Verdict.NONE),  # it paces the load
+    ],
+)
+def test_a_program_whose_own_threads_take_the_time_does_not_wait_for_load(
+    progress: dict[str, float], edges: tuple[Edge, ...], verdict: Verdict
+) -> None:
+    unsure = replace(SLEEP, kind=LimitKind.UNKNOWN, confidence=0.3)
+    roles = (role("book", 0.3, 7, futex=0.3), role("main", 0.1, 7))
+    threads = replace(findings(unsure), progress=progress, edges=edges, roles=roles)
+    assert joined(answer(Verdict.NONE), threads).verdict == verdict
+
+
 def test_a_stage_that_the_queues_name_stays() -> None:
     told = joined(answer(Verdict.STAGE, stage="book"), findings())
     assert (told.limiting_stage, told.verdict) == ("book", Verdict.STAGE)

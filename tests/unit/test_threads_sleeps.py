@@ -115,3 +115,20 @@ def test_who_fills_the_queue_of_one_that_sleeps_for_each_item_waits_for_that_one
     role = found_in(made).role("shard")
     assert role is not None
     assert "polling" not in role.blocked
+
+
+def test_a_short_sleep_before_a_long_one_tells_nothing() -> None:
+    """As of Python's `sched`, which yields after each event: whom it gives work to ends in the long one."""
+    made = Made()
+    main, crunch = made.thread("app"), made.thread("crunch")
+    for at in range(0, 1000, 20):
+        made.wakes.append((int(at * MS) + 1, main, crunch, 0, Source.THREAD))
+        made.run(main, at, at + 0.1)
+        for begin, end in ((at + 0.1, at + 0.2), (at + 0.22, at + 20)):
+            made.wait(main, begin, end, on=Wait.TIMER, source=Source.TIMER, item=-1)
+        made.run(main, at + 0.2, at + 0.22)
+        made.run(crunch, at, at + 14)
+        made.wait(crunch, at + 14, at + 20, main)
+    role = found_in(made).role("app")
+    assert role is not None
+    assert "polling" not in role.blocked

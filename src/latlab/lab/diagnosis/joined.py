@@ -50,6 +50,7 @@ _MOSTLY_WITHOUT = 0.5  # of the progress, without a CPU
 _RUNNABLE = 0.15  # of the progress: less is no lack of CPUs
 _APART = 0.25  # of the time: by so much queues and threads may differ, which are not seen at the same moments
 _HICCUP = 0.1  # of the time, a queue that is full in passing, as when threads come late …
+_OWN = 0.6  # of the progress, its threads work, or sleep with work at hand: it does not wait for load
 _MOSTLY = 0.8  # … beside what so much of the progress waited for
 
 
@@ -147,10 +148,28 @@ def joined(
     if answer.verdict == Verdict.UNKNOWN and not answer.doubts and _tells_none_apart(limit, contested):
         return answer
     if not _names(threads):
+        part = _its_own(threads)
+        if answer.verdict == Verdict.NONE and not answer.lines and part >= _OWN:
+            return withheld(answer, said(RunDoubt.NOT_LOAD, part=part))
         return answer
     if (by_lock := by_interpreter_lock(answer, threads)) is not None:
         return by_lock
     return replace(_by_threads(answer, threads, *_beside(answer)), distrust=tuple(ended))
+
+
+def _its_own(threads: ThreadFindings) -> float:
+    """The share of the progress that is work of its threads, or sleeps of those that others give work to.
+
+    What a source sleeps is the pace of the load. So may be what an event loop sleeps, which polls as well.
+    """
+    fed = {edge.to for edge in threads.edges if edge.kind != "lock" and edge.source != edge.to}
+    naps = {role.name for role in threads.roles if role.name in fed and "poll" not in role.blocked}
+    return sum(
+        part
+        for what, part in threads.progress.items()
+        if what.endswith((": run", ": runnable", ": disk"))
+        or (what.endswith(": timer") and what.removesuffix(": timer") in naps)
+    )
 
 
 def _has_ended(answer: Answer) -> bool:

@@ -24,8 +24,11 @@ def near(busy: dict[str, float]) -> set[str]:
 
 
 def alike_lanes(found: Analysis, observation: Observation) -> dict[str, str]:
-    """Of lanes of which none could be told from the others: by the label of each that of all; else empty."""
-    if found.verdict is not Verdict.UNKNOWN or found.scarce:
+    """Of lanes of which none could be told from the others: by the label of each that of all; else empty.
+
+    Also where none of them is busy all the time, as when fewer work at once than there are.
+    """
+    if found.verdict not in (Verdict.UNKNOWN, Verdict.NONE) or found.scarce:
         return {}
     told = {one.label: one.utilisation for one in found.stages if one.utilisation is not None}
     lanes = near(

@@ -72,6 +72,11 @@ class RunDoubt(Kind):
         "its queues name {stage}, but its threads waited for others {waits:share} of the time, and did "
         "not work"
     )
+    NOT_LOAD = (
+        "none of its queues' stages is busy for most of the time, and yet the program hardly waits for load: "
+        "{part:share} of the time that its progress took, its own threads worked or slept; the table of its "
+        "threads shows which"
+    )
     WAITS_FOR_LOCK = (
         "{stage} is busiest by its queues, and waits for the interpreter lock (GIL) most of that time"
     )

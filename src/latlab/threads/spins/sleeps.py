@@ -28,6 +28,7 @@ _LOOKED = 0.5  # of the sleep before it, that a look may take
 _LOCKED_NS = 20_000_000  # that a look may wait for the lock under which it looks, as the interpreter's
 _ENDS = 0.8  # of the stretches, in whose last sleep who is waited for ends what it does …
 _TELLS = 0.5  # … by so much more often than in the sleeps before
+_AS_LONG = 0.5  # of the last sleep: in a shorter one who is waited for may not have ended by chance
 _AS_OFTEN = 0.1  # by which two differ of which either may have been waited for
 
 
@@ -40,6 +41,11 @@ class _Stretch(NamedTuple):
         """Of each sleep the time in which what the look behind it sees has happened."""
         ends = [track.end[one] for one in self.sleeps]
         return list(zip([track.begin[self.sleeps[0]], *ends[:-1]], ends, strict=True))
+
+    def in_vain(self, track: Track) -> list[tuple[int, int]]:
+        """The windows of those of which nothing came, and that are about as long as that of the last one."""
+        *others, (begin, end) = self.windows(track)
+        return [one for one in others if one[1] - one[0] >= _AS_LONG * (end - begin)]
 
 
 class _Done(NamedTuple):
@@ -71,7 +77,7 @@ def with_looks(schedule: Schedule, tracks: Sequence[Track], role_of: Mapping[int
             if state == State.BLOCKED and wait in LOCKABLE
         }
         found = _stretches(track, sleeps, _acts(schedule, track, tracks, words))
-        several = sum(len(one.sleeps) > 1 for one in found)
+        several = sum(bool(one.in_vain(track)) for one in found)
         told = several >= max(_FEWEST, _USUAL * len(found))
         done = _looked_at(schedule, track, found, tracks, role_of, words) if told else None
         out.append(track if done is None else _moved(track, found, done))
@@ -156,10 +162,9 @@ def _looked_at(
     last: list[tuple[int, int]] = []
     vain: list[tuple[int, int]] = []
     for one in found:
-        windows = one.windows(track)
-        if len(windows) > 1:
-            last.append(windows[-1])
-            vain += windows[:-1]
+        if others := one.in_vain(track):
+            last.append(one.windows(track)[-1])
+            vain += others
     alone: dict[int, _Done] = {}
     of_role: dict[int, list[_Done]] = {}
     for other in tracks:
