@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from latlab.lab.diagnosis.interpreter_lock import by_interpreter_lock, takes_no_cpu, withheld
-from latlab.lab.diagnosis.lanes import alike_lanes, near
 from latlab.lab.diagnosis.lines import sentence_of
+from latlab.lab.judge.lanes import alike_lanes, near
 from latlab.model.diagnosis.answer import Answer
 from latlab.model.evidence.pipeline import RunDoubt, RunEvidence, RunFinding
 from latlab.model.evidence.queues import QueueEvidence

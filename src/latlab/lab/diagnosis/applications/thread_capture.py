@@ -20,7 +20,7 @@ from latlab.lab.diagnosis.applications.queue_recording import (
     program_of,
     publishes,
 )
-from latlab.lab.diagnosis.lanes import alike_lanes
+from latlab.lab.judge.lanes import alike_lanes
 from latlab.model.queues.analysis import Verdict
 from latlab.model.queues.observation import Observation
 from latlab.model.requests import Requests

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from latlab.lab.diagnosis.lanes import alike_lanes
+from latlab.lab.judge.lanes import alike_lanes
 from latlab.model.queues.analysis import Analysis, StageResult, Verdict
 from latlab.model.queues.observation import Observation, Queue, QueueKind
 
