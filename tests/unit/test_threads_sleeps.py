@@ -132,3 +132,27 @@ def test_a_short_sleep_before_a_long_one_tells_nothing() -> None:
     role = found_in(made).role("app")
     assert role is not None
     assert "polling" not in role.blocked
+
+
+@pytest.mark.parametrize(("steps", "told"), [((5.1, 5.1), True), ((10.5,), False)])
+def test_waits_in_steps_of_the_switch_interval_are_for_who_has_the_interpreters_lock(
+    steps: tuple[float, ...], told: bool
+) -> None:
+    """It is given the lock as soon as it has asked for it, so that nobody is seen to wake it."""
+    made = Made()
+    hash_, scan = made.thread("python"), made.thread("scan")
+    for at in range(0, 996, 12):
+        begin = float(at)
+        for step in steps:
+            made.run(hash_, begin, begin + 0.2)
+            made.wait(hash_, begin + 0.2, begin + 0.2 + step, source=Source.TIMER, item=GIL)
+            begin += 0.2 + step
+        begin += 0.2
+        made.run(hash_, begin - 0.2, begin)
+        made.wait(hash_, begin, at + 12, scan, item=4096)
+        made.run(scan, at, at + 5.5)
+        made.wait(scan, at + 5.5, begin, hash_, item=8192)
+        made.run(scan, begin, at + 12)
+    limit = found_in(made).limit
+    assert ("in steps of 5 ms" in limit.sentence) is told
+    assert limit.kind is (LimitKind.UNKNOWN if told else LimitKind.TIMER)

@@ -18,6 +18,7 @@ import numpy as np
 
 from latlab.model.evidence.said import said
 from latlab.model.evidence.threads import ThreadEvidence, ThreadFinding, ThreadReason
+from latlab.model.schedule import Source, Wait
 from latlab.model.threads import Limit, LimitKind, Role
 from latlab.threads._blame import Cause, lines_of
 from latlab.threads._candidates import (
@@ -55,6 +56,8 @@ _BEYOND = 0.01  # of the observed time, that threads may seem to spend beyond th
 _CLEAR = 0.7  # of the leader's share: a runner-up above it is as good
 _ALIKE = 0.93  # of the leader's busy share
 _ALIKE_WORK = 0.85  # of what the leader runs: having no CPU makes one of two equal stages busier by chance
+_SWITCH_NS = (4_900_000, 6_500_000)  # CPython's switch interval of 5 ms, and what a timer is late by
+_WORKS = 0.5  # of the time, who has the interpreter's lock then
 _MOSTLY = 0.5  # of what the leader sleeps, or works
 _RHYTHM = 2.5  # times as often at most, that another one sleeps which does the same
 _OVERLAP = 1.05  # of the time, that two which have no time to spare at once spend together
@@ -155,6 +158,8 @@ def judge(facts: Facts) -> Limit:
         return _withheld(facts, candidates, aside)
     if first.kind is LimitKind.TIMER and (looks := _looks_up(facts, first)) is not None:
         return _withheld(facts, candidates, looks)
+    if first.kind is LimitKind.TIMER and (steps := _by_switch_intervals(facts, first)) is not None:
+        return _withheld(facts, candidates, steps)
     # (Another process may limit by its sleeps, as well as one of the program's own.)
     if first.kind in (LimitKind.TIMER, LimitKind.PROCESS) or first.by_turns:
         alike = _alike_asleep(facts, first)
@@ -385,6 +390,31 @@ def _looks_up(facts: Facts, first: Candidate) -> str | None:
     if looks < _MOSTLY * slept:
         return None
     return said(ThreadReason.LOOKS_UP, name=first.name)
+
+
+def _by_switch_intervals(facts: Facts, first: Candidate) -> str | None:
+    """Waits that CPython's switch interval ended, while another thread worked, which had the lock.
+
+    Who asks for the interpreter's lock looks up after 5 ms, and is often given it at once then.
+    """
+    roles = [facts.roles[index] for index in first.roles]
+    threads = [thread for role in roles for thread in role.threads]
+    pids = {pid for role in roles for pid in role.pids} & facts.python
+    works = [
+        role for role in facts.roles
+        if role not in roles and set(role.pids) & pids and role.running + role.runnable >= _WORKS
+    ]  # fmt: skip
+    if not works:
+        return None
+    rows = facts.schedule.intervals
+    rows = rows[np.isin(rows["thread"], threads) & (rows["wait"] == Wait.FUTEX)]
+    time = rows["end"] - rows["begin"]
+    steps = (rows["source"] == Source.TIMER) & (time >= _SWITCH_NS[0]) & (time <= _SWITCH_NS[1])
+    slept = sum(facts.times[thread].timer for thread in threads)
+    if float(time[steps].sum()) < _MOSTLY * slept:
+        return None
+    holder = max(works, key=lambda role: role.running + role.runnable)
+    return said(ThreadReason.SWITCH_INTERVALS, name=first.name, holder=counted(holder))
 
 
 def _aside(facts: Facts, first: Candidate) -> str | None:

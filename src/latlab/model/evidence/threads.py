@@ -180,6 +180,10 @@ class ThreadReason(Kind):
         "whether it sleeps until its next round is due: then it would only sleep for longer if it worked "
         "faster; give its work half of the input, and see whether its rounds come faster"
     )
+    SWITCH_INTERVALS = (
+        "{name} waits in steps of 5 ms, as for the interpreter lock (GIL), while {holder} works: {holder} "
+        "may be what limits; `py-spy record --gil` shows who holds the lock"
+    )
     READS_PAGES = (
         "{name} waits for pages of files {disk:share} of the time, and {part:share} of what it runs is where "
         "it waits so: the kernel's reading and its own work there are not told apart; "
