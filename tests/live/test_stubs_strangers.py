@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -150,7 +151,8 @@ def test_a_dry_run_says_that_others_wait_for_what_the_stub_leaves_out(tmp_path: 
     named = ("s.toml", "--dry-run", "--", sys.executable, "app.py")
     done = ran(tmp_path, "-m", "latlab", "stubs", "study", *named)
     assert done.returncode == 0, done.stderr
-    assert "the stub changes more than its time: it does not end within" in done.stdout
+    # The limit is 3 s, or more where the original took long, as on a busy machine.
+    assert re.search(r"the stub changes more than its time: it does not end within [\d.]+ s", done.stdout)
     assert "a study is refused" in done.stdout
 
 

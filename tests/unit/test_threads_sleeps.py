@@ -26,6 +26,12 @@ def polls(made: Made, thread: int, worker: int, looks: int, *, every: float, don
         at += whole
 
 
+def polling(made: Made, name: str) -> float:
+    role = found_in(made).role(name)
+    assert role is not None
+    return role.blocked.get("polling", 0.0)
+
+
 def test_who_looks_between_sleeps_waits_for_whom_it_looks_at() -> None:
     made = Made()
     main, crunch = made.thread("app"), made.thread("crunch")
@@ -49,9 +55,7 @@ def test_who_waits_for_many_children_one_after_the_other_waits_for_all_of_them()
             made.wait(main, at + 2 + 4 * i, at + 5.9 + 4 * i, on=Wait.TIMER, source=Source.TIMER, item=-1)
             made.run(main, at + 5.9 + 4 * i, at + 6 + 4 * i)
         made.run(child, at + 2, at + 47)
-    role = found_in(made).role("app")
-    assert role is not None
-    assert role.blocked["polling"] > 0.8
+    assert polling(made, "app") > 0.8
 
 
 def test_who_takes_a_lock_to_look_has_not_done_anything() -> None:
@@ -93,9 +97,7 @@ def test_who_sleeps_whatever_the_others_do_sleeps() -> None:
     for at in range(0, 1000, 4):
         made.run(busy, at, at + 1)
         made.wait(busy, at + 1, at + 4, on=Wait.TIMER, source=Source.TIMER, item=-1)
-    role = found_in(made).role("app")
-    assert role is not None
-    assert "polling" not in role.blocked
+    assert polling(made, "app") == 0
 
 
 def test_who_fills_the_queue_of_one_that_sleeps_for_each_item_waits_for_that_one() -> None:
@@ -112,9 +114,7 @@ def test_who_fills_the_queue_of_one_that_sleeps_for_each_item_waits_for_that_one
         made.ready(feeds, at, at + 12)
         made.run(feeds, at + 12, at + 12.6)
         made.wait(feeds, at + 12.6, at + 25, shard)
-    role = found_in(made).role("shard")
-    assert role is not None
-    assert "polling" not in role.blocked
+    assert polling(made, "shard") == 0
 
 
 def test_a_short_sleep_before_a_long_one_tells_nothing() -> None:
@@ -129,9 +129,7 @@ def test_a_short_sleep_before_a_long_one_tells_nothing() -> None:
         made.run(main, at + 0.2, at + 0.22)
         made.run(crunch, at, at + 14)
         made.wait(crunch, at + 14, at + 20, main)
-    role = found_in(made).role("app")
-    assert role is not None
-    assert "polling" not in role.blocked
+    assert polling(made, "app") == 0
 
 
 @pytest.mark.parametrize(("steps", "told"), [((5.1, 5.1), True), ((10.5,), False)])

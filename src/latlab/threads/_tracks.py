@@ -57,7 +57,7 @@ _UNEVEN_NS = 50_000  # by what the work must differ: a timer of Linux is late by
 _REGULAR = 0.05  # of a round, by which rounds differ that an interval timer begins
 _BY_ITSELF = 0.9  # of the time, that it works or sleeps: who waits for others has their pace
 _HALF = 0.5
-_WORKS, _SLEPT = 0.1, 0.05  # of the time: less of either is no matter of pace
+_WORKS, _SLEPT = 0.1, 0.05  # of the time: less of either says nothing of its pace
 
 
 @dataclass

@@ -83,7 +83,7 @@ def make_plan(
             turns = min(turns, FEWEST_LONGEST_TURNS)
         units = max(units, turns if pilot.settings.turn else FEWEST_ITERATIONS)
         units = max(1, min(units, MOST_ITERATIONS // length))
-        # A verdict needs so many pairs: they are made shorter where otherwise fewer would fit.
+        # A verdict needs a least number of pairs: they are made shorter where fewer would fit.
         each_s = budget_s / paired.fewest_blocks(alpha)
         if pilot.settings.turn and pilot.pair_s(units) > each_s >= pilot.pair_s(1):
             units = max(1, min(units, int((each_s - pilot.overhead_s) / pilot.unit_s)))

@@ -183,12 +183,15 @@ def _remove(top: Path, folder: Path) -> None:
 
     A git that is killed while it adds a worktree leaves it locked, and what is locked is never pruned.
     """
-    for arguments in (("unlock", str(folder)), ("remove", "--force", str(folder)), ("prune",)):
-        if arguments == ("prune",):
-            shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run(
-            ["git", "-C", str(top), "worktree", *arguments], capture_output=True, check=False, env=_plain()
-        )
+    _try_worktree(top, "unlock", str(folder))
+    _try_worktree(top, "remove", "--force", str(folder))
+    shutil.rmtree(folder, ignore_errors=True)
+    _try_worktree(top, "prune")
+
+
+def _try_worktree(top: Path, *arguments: str) -> None:
+    command = ["git", "-C", str(top), "worktree", *arguments]
+    subprocess.run(command, capture_output=True, check=False, env=_plain())
 
 
 def _git(folder: Path, *arguments: str, error: str | None = None) -> str:

@@ -29,7 +29,7 @@ _BUSY = 0.2  # of a thread's time: that to make it faster does not help is worth
 _MOST_ROLES = 2
 _OF_THREADS = (LimitKind.THREAD, LimitKind.PROCESS)
 _MOST_PROGRESS = 0.6  # of it waited for what limits: without that the program would end earlier
-_SPINNING, _POLLING = "spinning", "polling"
+_IN_LOOPS = {"spinning": Withheld.SPINS, "polling": Withheld.LOOKS}
 _SPUN = 0.05  # of the time of a role
 _OWN_SLEEP = 0.5  # of the time, in one sleep of the thread with which the program ends …
 _MEANWHILE = 0.05  # … while others ran for so much of it
@@ -60,12 +60,10 @@ def by_schedule(
         return (), said(ThreadReason.TOO_SHORT, ns=schedule.seconds * 1e9)
     if found.apart:
         return (), said(Withheld.APART)
-    spun = max(found.roles, key=lambda one: one.blocked.get(_SPINNING, 0.0), default=None)
-    if spun is not None and (part := spun.blocked.get(_SPINNING, 0.0)) > _SPUN:
-        return (), said(Withheld.SPINS, name=spun.name, part=part)
-    looks = max(found.roles, key=lambda one: one.blocked.get(_POLLING, 0.0), default=None)
-    if looks is not None and (part := looks.blocked.get(_POLLING, 0.0)) > _SPUN:
-        return (), said(Withheld.LOOKS, name=looks.name, part=part)
+    for kind, reason in _IN_LOOPS.items():
+        part, name = max(((one.blocked.get(kind, 0.0), one.name) for one in found.roles), default=(0.0, ""))
+        if part > _SPUN:
+            return (), said(reason, name=name, part=part)
     if (slept := _ends_by_itself(schedule)) > 0:
         return (), said(Withheld.OWN_END, ns=slept)
     if source := _source_of_its_own_pace(found):

@@ -30,10 +30,8 @@ def alike_lanes(found: Analysis, observation: Observation) -> dict[str, str]:
     """
     if found.verdict not in (Verdict.UNKNOWN, Verdict.NONE) or found.scarce:
         return {}
-    told = {one.label: one.utilisation for one in found.stages if one.utilisation is not None}
-    lanes = near(
-        {one.label: told[one.label] for one in found.stages if one.label in told and one.rate_hz > 0}
-    )
+    busy = ((one.label, one.utilisation) for one in found.stages if one.rate_hz > 0)
+    lanes = near({label: part for label, part in busy if part is not None})
     names = {_NUMBER.sub("", label) for label in lanes}
     if len(lanes) < 2 or len(names) != 1 or not all(names):
         return {}

@@ -207,7 +207,7 @@ def _of_states(states: _states.States | None) -> list[str]:
 
 
 def few_rounds(rounds: int) -> float:
-    """The factor by which an interval of so many rounds is wider than one of many.
+    """How many times as wide an interval is that comes of this number of rounds, beside one of many.
 
     A slow spell is shared by a round's runs: what is independent is the rounds, and few of them tell their
     spread badly (Student).

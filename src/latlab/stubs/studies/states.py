@@ -5,8 +5,8 @@ buys differs between them where not all of the program is slowed alike (waits ar
 them is there differs from one minute to the next. So the runs of all conditions together are taken as those
 of two curves of diminishing returns, each run of the nearer one (a mixture of regressions, fitted by
 classification: G. Celeux and G. Govaert, A Classification EM Algorithm, 1992). A condition that had few fast
-runs by chance then isn't taken for a slow one. Two curves are told of only where they stand apart far beyond
-what runs of one of them scatter: noise with a tail, and speeds that wander, are no states.
+runs by chance then isn't taken for a slow one. Two curves are told only where they stand apart far beyond
+what runs of one of them scatter, so that noise with a tail and speeds that drift are not taken for states.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from latlab.stats.shapes.knees import Floats, concave
 
 Flags = npt.NDArray[np.bool_]
 
-# States stand apart by so many standard deviations of what runs of one of them scatter; and by so much time.
+# The least distance of two states: in standard deviations of the runs of one, and as a share of the time.
 APART, LEAST = 5.0, 0.04
 _UNLIKE = 5  # by how many times less than others a condition may be slowed, which is none of the rest's work
 _CHANCE = 2.5  # standard deviations of a chi-squared statistic
