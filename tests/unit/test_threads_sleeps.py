@@ -88,6 +88,14 @@ def test_a_clock_whose_tenth_tick_hands_on_work_sleeps() -> None:
     assert named_in(made) == (LimitKind.TIMER, "app")
 
 
+def test_a_clock_that_hands_on_nearly_as_much_work_as_it_leaves_time_for_sleeps() -> None:
+    """The work ends in the last sleep each time; but that there are five of them says who begins the next."""
+    made = Made()
+    main, crunch = made.thread("app"), made.thread("crunch")
+    polls(made, main, crunch, 5, every=1.0, done=4.5)
+    assert polling(made, "app") == 0
+
+
 def test_who_sleeps_whatever_the_others_do_sleeps() -> None:
     """Another thread's work ends in each of its sleeps, also in those of which nothing comes."""
     made = Made()

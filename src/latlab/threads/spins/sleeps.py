@@ -7,6 +7,7 @@ slept after that is a sleep of its own. A thread that sleeps so however far the 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ Array = np.ndarray[Any, Any]
 
 _FEWEST = 5  # stretches of sleeps of which nothing came but of the last one
 _USUAL = 0.5  # of the stretches, that are of several sleeps
+_MANY, _SAME = 40, 0.95  # stretches, of which so many have one number of sleeps: fewer may do so by chance
 _WAITS_ITSELF = 0.4  # of its life, for the thread that sleeps: then it is not what that one waits for
 _SLEPT = 0.05  # of the time: a thread that sleeps less so is left as it is
 _LOOKED = 0.5  # of the sleep before it, that a look may take
@@ -78,10 +80,16 @@ def with_looks(schedule: Schedule, tracks: Sequence[Track], role_of: Mapping[int
         }
         found = _stretches(track, sleeps, _acts(schedule, track, tracks, words))
         several = sum(bool(one.in_vain(track)) for one in found)
-        told = several >= max(_FEWEST, _USUAL * len(found))
+        told = several >= max(_FEWEST, _USUAL * len(found)) and not _by_count(found)
         done = _looked_at(schedule, track, found, tracks, role_of, words) if told else None
         out.append(track if done is None else _moved(track, found, done))
     return out
+
+
+def _by_count(found: Sequence[_Stretch]) -> bool:
+    """Whether it does something after every so many sleeps, whoever has ended what by then: a clock."""
+    often = Counter(len(one.sleeps) for one in found).most_common(1)[0][1]
+    return len(found) >= _MANY and often >= _SAME * len(found)
 
 
 def _sleeps(track: Track) -> Array:
