@@ -328,6 +328,32 @@ def test_a_pool_limits_who_have_work_and_are_not_at_it_also_where_nothing_is_beh
     assert (found.limiting_stage, found.verdict) == ("worker", Verdict.STAGE)
 
 
+def pool_and_who_is_behind(spent: float) -> Observation:
+    """Four take one object by turns, and publish that they wait; who takes their results works for `spent`."""
+    seen = pool(1)
+    at = seen.sweeps["t_ns"]
+    labels = ["worker"] * 4 + ["store"]
+    busy = [0.25] * 4 + [spent]
+    stuck = [0.75] * 4 + [0.0]
+    lasted = at - at[0]
+    columns = {
+        "t_ns": np.tile(at, 5),
+        "stage": np.repeat(np.arange(5), len(at)),
+        "busy_ns": np.concatenate([(lasted * share).astype(np.int64) for share in busy]),
+        "blocked_ns": np.concatenate([(lasted * share).astype(np.int64) for share in stuck]),
+        "events": np.concatenate([(lasted // each).astype(np.uint64) for each in [4_000_000] * 4 + [1_000_000]]),
+    }
+    columns["transitions"] = columns["events"]
+    stages = tuple(Stage(i, "", label, tid=100 + i) for i, label in enumerate(labels))
+    return replace(seen, stages=stages, stage_times=columns)
+
+
+@pytest.mark.parametrize("spent", [0.1, 0.55])
+def test_a_pool_limits_before_a_stage_that_is_busier_than_its_users_and_has_time_to_spare(spent: float) -> None:
+    found = analyse(pool_and_who_is_behind(spent))
+    assert (found.limiting_stage, found.verdict) == ("connections", Verdict.POOL)
+
+
 def stops(after: float) -> Observation:
     """Three stages of 1 ms; the second takes nothing any more."""
     count, room = 2000, 8

@@ -172,6 +172,9 @@ def pool_that_limits(
 
     As sure as it is that the pool is as empty in other stretches of the time, too.
     """
+    rows = [i for i, view in enumerate(measured.views) if stage in (view.label, view.type)]
+    # Whose workers wait for a pool is seldom busy: then the next one behind is the busiest, with time to spare.
+    spare = verdict is Verdict.STAGE and all(float(measured.occupied[i]) < LOADED for i in rows)
     edges = np.linspace(series.t_ns[0], series.t_ns[-1] + 1, _BLOCKS + 1).astype(np.int64)
     worst: tuple[float, str, str, float] | None = None
     waits: dict[int, float] = {}
@@ -190,7 +193,7 @@ def pool_that_limits(
             short = wait.empty >= LOADED and has_work >= LOADED
             # A stage that gives its objects back itself is slow by them where others of its threads wait.
             open_ = verdict in (Verdict.NONE, Verdict.UNKNOWN, Verdict.BURST)
-            named = stage in (view.label, view.type) or (open_ and view.label in measured.own)
+            named = i in rows or ((open_ or spare) and view.label in measured.own)
             mine = wait.own and (wait.waiting or 0.0) >= _WAITERS and named
             others = not wait.own and open_
             if short and (mine or others) and (worst is None or wait.empty > worst[0]):
