@@ -329,7 +329,7 @@ def test_a_pool_limits_who_have_work_and_are_not_at_it_also_where_nothing_is_beh
 
 
 def pool_and_who_is_behind(spent: float) -> Observation:
-    """Four take one object by turns, and publish that they wait; who takes their results works for `spent`."""
+    """Four take one object by turns, and publish that they wait; who takes their results works too."""
     seen = pool(1)
     at = seen.sweeps["t_ns"]
     labels = ["worker"] * 4 + ["store"]
@@ -341,7 +341,9 @@ def pool_and_who_is_behind(spent: float) -> Observation:
         "stage": np.repeat(np.arange(5), len(at)),
         "busy_ns": np.concatenate([(lasted * share).astype(np.int64) for share in busy]),
         "blocked_ns": np.concatenate([(lasted * share).astype(np.int64) for share in stuck]),
-        "events": np.concatenate([(lasted // each).astype(np.uint64) for each in [4_000_000] * 4 + [1_000_000]]),
+        "events": np.concatenate(
+            [(lasted // each).astype(np.uint64) for each in [4_000_000] * 4 + [1_000_000]]
+        ),
     }
     columns["transitions"] = columns["events"]
     stages = tuple(Stage(i, "", label, tid=100 + i) for i, label in enumerate(labels))
@@ -349,7 +351,7 @@ def pool_and_who_is_behind(spent: float) -> Observation:
 
 
 @pytest.mark.parametrize("spent", [0.1, 0.55])
-def test_a_pool_limits_before_a_stage_that_is_busier_than_its_users_and_has_time_to_spare(spent: float) -> None:
+def test_a_pool_limits_before_a_busier_stage_that_has_time_to_spare(spent: float) -> None:
     found = analyse(pool_and_who_is_behind(spent))
     assert (found.limiting_stage, found.verdict) == ("connections", Verdict.POOL)
 

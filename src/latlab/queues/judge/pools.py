@@ -173,7 +173,7 @@ def pool_that_limits(
     As sure as it is that the pool is as empty in other stretches of the time, too.
     """
     rows = [i for i, view in enumerate(measured.views) if stage in (view.label, view.type)]
-    # Whose workers wait for a pool is seldom busy: then the next one behind is the busiest, with time to spare.
+    # Whose workers wait for a pool is seldom busy: who is behind is busiest then, with time to spare.
     spare = verdict is Verdict.STAGE and all(float(measured.occupied[i]) < LOADED for i in rows)
     edges = np.linspace(series.t_ns[0], series.t_ns[-1] + 1, _BLOCKS + 1).astype(np.int64)
     worst: tuple[float, str, str, float] | None = None
