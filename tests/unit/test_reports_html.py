@@ -213,6 +213,15 @@ def test_a_label_has_room_between_its_stages() -> None:
         assert all(x + width <= box or x >= box + wide for box, wide in boxes)
 
 
+def test_a_sentences_figures_are_linked_and_its_places_are_not() -> None:
+    page = Page("title")
+    page.paragraph("raw (app.py:2) held 98.5 events of book-0 for 6.09 ms", link="queues")
+    text = page.html()
+    assert '<a href="#queues">98.5</a> events' in text
+    assert '<a href="#queues">6.09 ms</a>' in text
+    assert "(app.py:2)" in text
+
+
 def test_a_name_between_backticks_is_set_as_code() -> None:
     page = Page("title")
     page.paragraph("making `book<b>` and `work` 20 % faster", link="there")

@@ -14,6 +14,8 @@ from latlab.model.diagnosis.answer import Answer
 from latlab.model.evidence.requests import TailPlace
 from latlab.model.requests import (
     CommonTrait,
+    QuantileForecast,
+    RequestForecast,
     RequestKind,
     RequestPart,
     Requests,
@@ -220,3 +222,16 @@ def test_what_slow_requests_have_in_common_is_told_with_how_many_have_it() -> No
     assert (
         line == "lock: the interpreter's lock, in 5 of 5 slow requests and 0 of 20 median ones (p = 0.0001)"
     )
+
+
+def test_a_forecast_says_of_which_requests_it_is() -> None:
+    """Their percentiles may be others than those of all."""
+    quantiles = tuple(
+        QuantileForecast(name, 9_000, 9_000, 5_000, 4_000, 6_000) for name in ("p50", "p99", "p99.9")
+    )
+    told = RequestForecast("cpu", "", quantiles, simulated=100)
+    assert "at the same arrivals of the first 100 requests:" in "\n".join(
+        requests_lines(replace(FOUND, forecasts=(told,)))
+    )
+    of_all = replace(told, simulated=FOUND.requests)
+    assert "at the same arrivals:" in "\n".join(requests_lines(replace(FOUND, forecasts=(of_all,))))

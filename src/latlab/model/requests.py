@@ -262,12 +262,14 @@ class RequestForecast:
         name: which lock or function; "" of the others.
         withheld: why nothing is told; then there are no quantiles.
         quantiles: what it does to each.
+        simulated: of how many requests, the first ones; 0 in older recordings.
     """
 
     change: Literal["lock", "function", "worker", "cpu"]
     name: str
     quantiles: tuple[QuantileForecast, ...] = ()
     withheld: str = ""
+    simulated: int = 0
 
 
 @dataclass(frozen=True, slots=True)

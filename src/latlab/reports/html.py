@@ -203,7 +203,7 @@ def _headline(text: str) -> str:
 
 
 # A number with its unit; not the one in a name as book-0, nor in an escaped character as &#x27;.
-_NUMBER = re.compile(r"(?<![\w&#.-])\d[\d,]*(?:\.\d+)?(?:\s?(?:%|ns|µs|ms|s|events/s)(?!\w))?")
+_NUMBER = re.compile(r"(?<![\w&#.:/-])\d[\d,]*(?:\.\d+)?(?:\s?(?:%|ns|µs|ms|s|events/s)(?!\w))?")
 
 # What a sentence puts between backticks for a terminal.
 _NAME = re.compile(r"`([^`]+)`")

@@ -23,7 +23,7 @@ _COMMAND = click.argument("command", nargs=-1, type=click.UNPROCESSED, required=
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@click.argument("study_toml", type=click.Path(path_type=Path))
+@click.argument("asked", metavar="STUDY", type=click.Path(path_type=Path))
 @JSON
 @output("Folder for the study's recording.")
 @click.option("--html", type=click.Path(path_type=Path), help="Write a page with the plots of each step.")
@@ -39,10 +39,13 @@ _COMMAND = click.argument("command", nargs=-1, type=click.UNPROCESSED, required=
 )  # fmt: skip
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def study(
-    study_toml: Path, as_json: bool, output: Path | None, html: Path | None, seconds: float | None,
+    asked: Path, as_json: bool, output: Path | None, html: Path | None, seconds: float | None,
     seed: int | None, faster: str | None, dry_run: bool, command: tuple[str, ...],
 ) -> int:  # fmt: skip
-    """Forecast what COMMAND would gain from a faster component, the one of STUDY_TOML.
+    """Forecast what COMMAND would gain from a faster component.
+
+    STUDY is a component in Python, as module:function or module:Class.method, or a file (TOML) that says
+    more: of a component in C++, a command or a stage, and how it is studied and tested.
 
     A stage of the trading pipeline needs no COMMAND: the pipeline is run.
 
@@ -54,7 +57,7 @@ def study(
     from latlab.reports.stubs import text as stubs_text
     from latlab.stubs.studies import study as _study
 
-    plan = _study.load_plan(study_toml)
+    plan = _study.plan_of(asked)
     if html is not None:
         _study.require_place(html, file=True)
     if seconds is not None:
@@ -68,11 +71,11 @@ def study(
     if plan.kind == "stage":
         if command:
             raise UsageError("a stage is studied in the trading pipeline, without a COMMAND")
-        return _study_stage(study_toml, plan, as_json, output, html)
+        return _study_stage(asked, plan, as_json, output, html)
     if not command:
         raise UsageError("the COMMAND is missing", remedy="write it after --")
     if plan.kind == "python":
-        stubs.require_component(plan.component, command, study_toml, "component")
+        stubs.require_component(plan.component, command, asked, "component")
     if dry_run:
         from latlab.stubs.studies.rehearse import rehearse
 
@@ -85,7 +88,7 @@ def study(
         from latlab.reports.stubs.study_html import study_page
         from latlab.system import environment
 
-        called = shlex.join(["latlab", "stubs", "study", str(study_toml), "--", *command])
+        called = shlex.join(["latlab", "stubs", "study", str(asked), "--", *command])
         study_page(result, called, environment.capture(), plan.seed).write(html)
     return ExitCode.OK if result.steady else ExitCode.NOT_TRUSTWORTHY
 

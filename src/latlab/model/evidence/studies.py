@@ -143,7 +143,7 @@ class StudyWarning(Kind):
 class ValidationSaid(Kind):
     """Whether the stub does what the component does, apart from its time."""
 
-    NO_TEST = "STUDY.toml names no test; see 'latlab stubs validate'"
+    NO_TEST = "no test of the system was named; see 'latlab stubs validate'"
     OTHER_COMPONENT = "{path} is about another component, {component}"
     CHANGED = "the component has changed since {path} was written; run 'latlab stubs validate' again"
     NOT_DETERMINISTIC = "{name} is not deterministic: {difference}"

@@ -16,7 +16,7 @@ from latlab.reports.html import Page
 from latlab.reports.messaging.gnuplot import WINDOWS, Size, histogram, running, windowed
 from latlab.reports.messaging.verdict import verdict
 from latlab.stats.thinning import extremes
-from latlab.words import duration, plural, rate, relative, unit_of
+from latlab.words import count, duration, plural, rate, relative, unit_of
 
 __all__ = ["axis_unit", "write_html"]
 
@@ -57,7 +57,7 @@ def write_html(
     )
     page.verdict(
         f"{' '.join(verdict(r))} {median[0].upper()}{median[1:]}; "
-        f"{r.lost} of {r.sent} were lost; the latency is {r.stability}.",
+        f"{count(r.lost)} of {count(r.sent)} were lost; the latency is {r.stability}.",
         tone,
     )
     page.section("Latency")

@@ -17,6 +17,7 @@ from latlab.reports.requests.text import (
     forecast_rows,
     kind_rows,
     part_rows,
+    simulated,
     slow_parts,
     slow_rows,
     spent_title,
@@ -86,7 +87,7 @@ def _sections(page: Page, found: Requests) -> None:
         page.paragraph("\n\n".join(common))
     rows, notes = forecast_rows(found), forecast_notes(found)
     if rows or notes:
-        page.section("What a change would buy", "The requests simulated with it, at the same arrivals.")
+        page.section("What a change would buy", f"Simulated with it, at the same arrivals{simulated(found)}.")
     if rows:
         page.table(FORECAST_COLUMNS, rows)
     if notes:

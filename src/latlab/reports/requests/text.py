@@ -82,6 +82,12 @@ def _interval(one: QuantileForecast) -> str:
     return f"{duration(one.ns)} ({duration(one.low_ns)} to {duration(one.high_ns)})"
 
 
+def simulated(found: Requests) -> str:
+    """Of which requests, where not of all of them: their percentiles may be others than those of all."""
+    most = max((one.simulated for one in found.forecasts), default=0)
+    return f" of the first {count(most)} requests" if 0 < most < found.requests else ""
+
+
 def forecast_notes(found: Requests) -> list[str]:
     """Why something isn't forecast."""
     notes = []
@@ -168,7 +174,11 @@ def requests_lines(found: Requests) -> list[str]:
         lines += ["", "What the slow ones have in common:", *(f"  {line}" for line in common)]
     rows = forecast_rows(found)
     if rows:
-        lines += ["", "What a change would buy, at the same arrivals:", table(FORECAST_COLUMNS, rows)]
+        lines += [
+            "",
+            f"What a change would buy, at the same arrivals{simulated(found)}:",
+            table(FORECAST_COLUMNS, rows),
+        ]
     lines += [*([] if rows else [""]), *forecast_notes(found)] if forecast_notes(found) else []
     lines += ["", "The slowest:"]
     lines.append(table(SLOW_COLUMNS, slow_rows(found)))

@@ -99,13 +99,14 @@ def forecasts(
         if more_workers:
             more = _one_more(pools, jobs)
             if isinstance(more, str):
-                told.append(RequestForecast(change, name, (), more))
+                told.append(RequestForecast(change, name, (), more, len(chosen)))
                 continue
             changed = jobs.steps(more)
         else:
             changed = jobs.steps(pools, made)
         after = [_latencies(*changed, jobs, way, plain.cpus + more_cpus, plain) for way in chosen_ways]
-        told.append(RequestForecast(change, name, _quantiles(seen, unchanged, after)))
+        quantiles = _quantiles(seen, unchanged, after)
+        told.append(RequestForecast(change, name, quantiles, simulated=len(chosen)))
     return tuple(told), ""
 
 

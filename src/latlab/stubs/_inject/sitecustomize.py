@@ -9,6 +9,11 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False  # typing takes longer to import than all the rest
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
 _HERE = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120
 
 
@@ -36,7 +41,7 @@ def _next_sitecustomize() -> None:
         spec.loader.exec_module(module_from_spec(spec))
 
 
-def _patch(components: list[str]) -> None:
+def _patch(components: list[str], module: object = None) -> None:
     try:
         from latlab.stubs.components.registry import patch
     except ImportError as error:
@@ -44,7 +49,7 @@ def _patch(components: list[str]) -> None:
         version = ".".join(map(str, sys.version_info[:2]))
         _refuse(f"the program runs Python {version}, for which latlab is not built ({error})")
     for component in components:
-        patch(component)
+        patch(component, module)
 
 
 class _Loader:
@@ -85,6 +90,69 @@ class _Finder:
                     spec.loader = _Loader(spec.loader, components)  # type: ignore[assignment]
                 return spec
         return None
+
+
+# The script in which a component was found: processes that are spawned load it, by another name.
+_SCRIPT = "LATLAB_STUBS_SCRIPT"
+_MAIN, _SPAWNED = "__main__", "__mp_main__"
+
+
+def _stem(name: str) -> str:
+    """What a script or a module is called in the end: "app" of "tools/app.py" and of "tools.app"."""
+    return os.path.basename(name).removesuffix(".py").rpartition(".")[2]  # noqa: PTH119
+
+
+class _Script:
+    """Patches components in the script itself, which no import brings in: each as soon as it was defined.
+
+    Only the script's own lines are followed, until all are found; its calls run as always.
+    """
+
+    def __init__(self, wanted: dict[str, list[str]]) -> None:
+        words = sys.orig_argv[1:]
+        spawned = "--multiprocessing-fork" in words
+        known = (
+            {os.environ.get(_SCRIPT, "")} if spawned else {_stem(word) for word in words if word[:1] != "-"}
+        )
+        self._name = _SPAWNED if spawned else _MAIN
+        mine = [one for one in wanted if (known if one == _MAIN else _stem(one) in known)]
+        self._left = [name for one in mine for name in wanted[one]]
+        if self._left:
+            sys.settrace(self.called)
+
+    def called(self, frame: FrameType, event: str, given: Any) -> Any:
+        """Wait for the script to begin."""
+        if frame.f_code.co_name != "<module>" or frame.f_globals.get("__name__") != self._name:
+            return None
+        stem = _stem(frame.f_code.co_filename)
+        self._left = [
+            name
+            for name in self._left
+            if _stem(name.partition(":")[0]) in (_MAIN, stem) and _first(name) in frame.f_code.co_names
+        ]
+        if not self._left:
+            sys.settrace(None)
+            return None
+        os.environ[_SCRIPT] = stem
+        return self.ran
+
+    def ran(self, frame: FrameType, event: str, given: Any) -> Any:
+        """Look after each line for what it defined."""
+        found = [name for name in self._left if _first(name) in frame.f_globals]
+        if found:
+            self._left = [name for name in self._left if name not in found]
+            if not self._left:
+                sys.settrace(None)
+            try:
+                _patch(found, sys.modules.get(self._name))
+            except Exception as error:  # noqa: BLE001  # the program would go on, and say nothing of it
+                _refuse(f"{error}")
+        return self.ran if self._left else None
+
+
+def _first(name: str) -> str:
+    """The function of a component, or the class."""
+    return name.partition(":")[2].partition(".")[0]
 
 
 def _note_files(state: str) -> None:
@@ -136,6 +204,7 @@ def _install() -> None:
             _patch(wanted.pop(name))
         except Exception as error:  # noqa: BLE001  # the interpreter would go on, and say nothing of it
             _refuse(f"{error}")
+    _Script(wanted)
     if wanted:
         sys.meta_path.insert(0, _Finder(wanted))  # type: ignore[arg-type]
 

@@ -70,8 +70,12 @@ def register(name: str, function: Callable[..., Any], mutates: tuple[str | int, 
     return hook.callable
 
 
-def patch(target: str) -> Hook:
+def patch(target: str, module: Any = None) -> Hook:
     """Put a component in the place of ``module:Class.method`` without touching its code.
+
+    Args:
+        target: its name.
+        module: where it is, if that isn't the module of that name: a script is ``__main__``.
 
     Raises:
         UsageError: the name isn't of that form, or there is no such function.
@@ -84,7 +88,7 @@ def patch(target: str) -> Hook:
             f"'{target}' is not a component", remedy="write module:function or module:Class.method"
         )
     try:
-        module = sys.modules.get(module_name) or importlib.import_module(module_name)
+        module = module or sys.modules.get(module_name) or importlib.import_module(module_name)
         *outer, last = path.split(".")
         owner: Any = functools.reduce(getattr, outer, module)
         # As it is written, and not bound; of a class perhaps in one that it inherits from.

@@ -68,7 +68,19 @@ class StudyPlan:
 
 
 _ARGUMENT = re.compile(r"\w+")
-_REMEDY = "give a study's file (TOML), which names a component"
+_COMPONENT = re.compile(r"[^\W\d]\w*(\.\w+)*:[^\W\d]\w*(\.\w+)*")
+_REMEDY = "give a component as module:function, or a study's file (TOML) that names one"
+
+
+def plan_of(asked: str | Path) -> StudyPlan:
+    """The plan for a component of Python as ``module:function``, or that of STUDY.toml.
+
+    Raises:
+        InputError: as by `load_plan`.
+    """
+    if _COMPONENT.fullmatch(str(asked)) and not Path(asked).exists():
+        return StudyPlan(str(asked))
+    return load_plan(asked)
 
 
 def load_plan(path: str | Path) -> StudyPlan:

@@ -31,12 +31,12 @@ from latlab.stubs.studies import runner as _lab
 from latlab.stubs.studies import states as _states
 from latlab.stubs.studies import steps as _steps
 from latlab.stubs.studies import takes_over as _next
-from latlab.stubs.studies.question import LEAST_ROUNDS, StudyPlan, least_seconds, load_plan
+from latlab.stubs.studies.question import LEAST_ROUNDS, StudyPlan, least_seconds, load_plan, plan_of
 from latlab.stubs.studies.sameness import outside as _outside
 from latlab.system.scratch import scratch
 from latlab.words import duration
 
-__all__ = ["StudyPlan", "load_plan", "study"]
+__all__ = ["StudyPlan", "load_plan", "plan_of", "study"]
 
 # Runs that measure the component before it is replaced.
 _MEASURED = 5

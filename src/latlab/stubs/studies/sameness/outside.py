@@ -31,7 +31,7 @@ STATE = {
 }
 #: Why a component may never be called, by its kind.
 NEVER_CALLED = {
-    "python": "is its module imported so? A function of the script itself needs the decorator",
+    "python": "write module:function as the program imports it; of the script itself, __main__:function",
     "c++": "does the program include <latlab/stub.hpp> and name it so?",
     "command": "is it found through PATH?",
 }
