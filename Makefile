@@ -62,11 +62,12 @@ demo: ARGS ?= --apply 50 --budget 40
 demo: core ## run a trading pipeline, find what makes its tail, forecast a fix, apply it, and measure it
 	$(BIN)/latlab diagnose $(ARGS) || test $$? -eq 3  # 3: measured, and the output says why not to trust it
 
-test: install test-core ## the tests of a few minutes: core, unit, files, and a live smoke test of each tool
+# The core's own tests are in `test-all` (and under sanitizers): compiling them takes half as long as the package.
+test: install ## the tests of a few minutes: unit, files, and a live smoke test of each tool
 	$(BIN)/python -m pytest $(SPREAD) $(PYTEST_ARGS) -m "not long" tests/unit tests/files
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m smoke tests/live  # against a live machine: one at a time
 
-test-all: test test-types test-imports ## every test
+test-all: test test-core test-types test-imports ## every test
 	@$(MAKE) --no-print-directory test-beside
 	@$(MAKE) --no-print-directory test-alone
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -63,6 +64,15 @@ def pytest_configure(config: pytest.Config) -> None:
         kept = contextlib.ExitStack()
         os.environ["LATLAB_COUNTERS"] = str(kept.enter_context(scratch("tests", shared=True)))
         config.add_cleanup(kept.close)
+
+
+# The collected tests are a million objects that stay to the end: the collector need not look at them again.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

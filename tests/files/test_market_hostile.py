@@ -91,6 +91,7 @@ def commands_of(case: int) -> list[str]:
     return ["inside", others[turn % len(others)], others[(turn + 5) % len(others)]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("framing", FRAMINGS)
 def test_no_hostile_input_is_a_silent_success_a_traceback_or_a_loss(
     tmp_path: Path, framing: str, capsys: pytest.CaptureFixture[str]

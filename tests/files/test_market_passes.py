@@ -88,6 +88,7 @@ def streams(draw: st.DrawFn) -> bytes:
     return b"".join(out)
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(data=streams(), book=st.sampled_from(["ladder", "array", "map"]))
 def test_any_stream_of_orders_gives_the_inside_of_the_slow_book(

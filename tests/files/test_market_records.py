@@ -247,6 +247,7 @@ class Killed(BaseException):
     pass
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("per", ["type", "event"])
 def test_a_killed_decoding_is_resumed_without_a_row_lost_or_doubled(
     day: Path, tmp_path: Path, per: str, monkeypatch: pytest.MonkeyPatch

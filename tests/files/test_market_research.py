@@ -156,6 +156,7 @@ def test_the_first_levels_of_a_snapshot_are_those_of_the_books_of_that_time(day:
     assert sorted(rows, key=key) == sorted(at_noon, key=key)
 
 
+@pytest.mark.long
 def test_lobster_files_go_together_line_by_line_and_are_those_of_a_slow_book(
     day: Path, tmp_path: Path
 ) -> None:

@@ -123,6 +123,7 @@ def study(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
 
 
+@pytest.mark.long
 def test_a_study_of_such_a_stub_is_refused(tmp_path: Path) -> None:
     validated(tmp_path, "what it prints")
     (tmp_path / "study.toml").write_text('component = "work:step"\nseconds = 2\n')

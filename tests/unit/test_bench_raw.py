@@ -53,6 +53,7 @@ def test_a_truncated_file_is_an_input_error(keep: int, tmp_path: Path) -> None:
         _raw.read(path)
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_a_damaged_file_is_read_or_an_input_error(

@@ -28,7 +28,8 @@ def test_a_time_that_is_none_is_refused(written: str) -> None:
         read(Seconds(), written)
 
 
-def test_shares_counts_durations_and_cpus_are_read() -> None:
+def test_shares_counts_durations_and_cpus_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("latlab.system.cpus.online_cpus", lambda: list(range(8)))
     assert read(Share(), "2%") == 0.02
     assert read(Count(), "64k") == 64_000
     assert read(Duration(), "1.5ms") == 1_500_000
@@ -53,6 +54,37 @@ def test_a_mistyped_command_is_told_its_neighbour_at_every_level() -> None:
             True,
             2,
         )
+
+
+def test_help_as_a_word_is_the_help_at_every_level() -> None:
+    from latlab.cli._main import latlab
+
+    for typed, asked in (
+        (["help"], ["--help"]),
+        (["help", "bench"], ["bench", "--help"]),
+        (["help", "bench", "run"], ["bench", "run", "--help"]),
+        (["bench", "help", "run"], ["bench", "run", "--help"]),
+        (["jitter", "help"], ["jitter", "--help"]),
+    ):
+        said, wanted = CliRunner().invoke(latlab, typed), CliRunner().invoke(latlab, asked)
+        assert (typed, said.output, said.exit_code) == (typed, wanted.output, 0)
+
+
+def test_a_group_that_measures_has_q_and_v_too() -> None:
+    from latlab.cli._main import latlab
+
+    listed = CliRunner().invoke(latlab, ["jitter", "--help"]).output
+    assert "-q, --quiet" in listed
+    assert "-v, --verbose" in listed
+
+
+@pytest.mark.parametrize(
+    "call",
+    [["jitter"], ["jitter", "study"], ["stubs", "load"], ["bench", "run", "x.py"]],
+    ids=" ".join,
+)
+def test_a_cpu_that_this_machine_does_not_run_is_told_alike_by_every_command(call: list[str]) -> None:
+    assert "this machine runs no CPU 4095" in refused(*call, "--cpus", "0,4095")
 
 
 def refused(*arguments: str) -> str:

@@ -106,6 +106,7 @@ def test_compressed_columns_are_refused_by_name() -> None:
         read_stream(out.getvalue())
 
 
+@pytest.mark.long
 @settings(max_examples=1000, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), min_size=1, max_size=6),

@@ -41,6 +41,7 @@ def sure(seed: int, services_ms: list[float], turn: int) -> tuple[str, float]:
     return holds[0].label, loops._sure_of_first(holds, measured)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("turn", [4, 50])
 def test_of_equal_tasks_none_is_named_for_the_turns_that_it_had(turn: int) -> None:
     named = [sure(seed, [1.0] * 4, turn)[1] >= loops._SURE for seed in range(60)]

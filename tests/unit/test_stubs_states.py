@@ -57,6 +57,7 @@ def test_runs_of_two_speeds_are_told_apart_where_levels_have_unlike_shares_of_th
     assert found.slower == pytest.approx(math.log(340 / 280), abs=0.05)
 
 
+@pytest.mark.long
 def test_the_interval_holds_what_the_component_buys_at_either_speed() -> None:
     held = []
     for seed in range(12):
@@ -86,6 +87,7 @@ ONE: dict[str, Callable[[Random, int, float], float]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ONE)
 def test_one_speed_is_not_taken_for_two(kind: str) -> None:
     taken = 0
@@ -96,6 +98,7 @@ def test_one_speed_is_not_taken_for_two(kind: str) -> None:
     assert taken <= 2
 
 
+@pytest.mark.long
 def test_conditions_are_not_taken_for_states_where_all_runs_but_one_are_slow() -> None:
     for seed in range(20):
         random = np.random.default_rng(seed)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from latlab.cli.kit.lazy import SuggestingGroup
-from latlab.cli.kit.options import JSON, RUNNING_CPUS
+from latlab.cli.kit.options import CPUS, JSON
 from latlab.cli.kit.progress import say
 from latlab.errors import ExitCode, UsageError
 
@@ -41,7 +41,7 @@ def show(as_json: bool) -> int:
 
 
 @system.command()
-@click.option("--cpus", type=RUNNING_CPUS, help="The cores that measure, as 0-3,7; the last one by default.")
+@click.option("--cpus", type=CPUS, help="The cores that measure, as 0-3,7; the last one by default.")
 @JSON
 def check(cpus: tuple[int, ...] | None, as_json: bool) -> int:
     """List the settings that add noise: value, cost, and the command that fixes each."""
@@ -75,7 +75,7 @@ def clocks(as_json: bool) -> int:
     help="Kind of measurement to tune for.",
     default="bench",
 )
-@click.option("--cpus", type=RUNNING_CPUS, help="The cores that measure, as 0-3,7.")
+@click.option("--cpus", type=CPUS, help="The cores that measure, as 0-3,7.")
 @click.option("--measure", is_flag=True, help="Keep only what is seen to help; takes a minute or more.")
 @JSON
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)

@@ -35,7 +35,12 @@ class SuggestingGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, with a hint."""
+        """As click does, with a hint; `help COMMAND` is `COMMAND --help`."""
+        if args[:1] == ["help"]:  # as git, go and cargo have it: help [COMMAND]
+            if not args[1:]:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            args = [*args[1:], "--help"]
         name, known = args[0] if args else "", self.list_commands(ctx)
         if name and name not in known and not name.startswith("-"):
             said = "; ".join(filter(None, (f"unknown command '{name}'", nearest(name, known))))

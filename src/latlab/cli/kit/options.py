@@ -28,7 +28,6 @@ __all__ = [
     "EFFECT",
     "JSON",
     "JSON_ASIDE",
-    "RUNNING_CPUS",
     "Count",
     "CpuList",
     "Duration",
@@ -240,16 +239,9 @@ class Count(click.ParamType[int]):
 
 
 class CpuList(click.ParamType[tuple[int, ...]]):
-    """CPUs as the kernel writes them: 0-3,7 or 0-6:2.
-
-    Args:
-        running: one that this machine doesn't run is refused here, and not by who measures on it.
-    """
+    """CPUs as the kernel writes them: 0-3,7 or 0-6:2. One that this machine doesn't run is refused here."""
 
     name = "cpus"
-
-    def __init__(self, *, running: bool = False) -> None:
-        self._running = running
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -266,7 +258,7 @@ class CpuList(click.ParamType[tuple[int, ...]]):
             self.fail(str(error), param, ctx)
         if not cpus:
             self.fail("it names no CPU; write for example 0-3,7", param, ctx)
-        if self._running and (absent := sorted(set(cpus) - set(online))):
+        if absent := sorted(set(cpus) - set(online)):
             missing, there = (", ".join(map(str, some)) for some in (absent[:8], online))
             self.fail(f"this machine runs no CPU {missing}; it runs {there}", param, ctx)
         return cpus
@@ -327,4 +319,4 @@ class Words(click.ParamType[tuple[str, ...]]):
 
 DURATION_NS = Duration()
 EFFECT = Share(most=10.0, zero=True)
-CPUS, RUNNING_CPUS = CpuList(), CpuList(running=True)
+CPUS = CpuList()

@@ -28,9 +28,9 @@ _EVERY_S = 1.0
 
 
 def with_verbosity(command: click.Command) -> click.Command:
-    """The command with -q and -v, where their names are free; a group leaves it to its commands."""
+    """The command with -q and -v, where their names are free; what only groups leaves it to its commands."""
     taken = {name for parameter in command.params for name in parameter.opts}
-    if isinstance(command, click.Group) or "--quiet" in taken:
+    if (isinstance(command, click.Group) and not command.invoke_without_command) or "--quiet" in taken:
         return command
     for names, key, text in (
         (["-q", "--quiet"], _QUIET, "Hide progress on stderr; warnings and errors stay."),
@@ -49,7 +49,8 @@ def with_verbosity(command: click.Command) -> click.Command:
         try:
             return invoke(ctx)
         except LatlabError:
-            _say_where()
+            if ctx.invoked_subcommand is None:  # else that has said it
+                _say_where()
             raise
 
     command.invoke = telling  # type: ignore[method-assign]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from latlab.cli.kit.offered import APPLICATIONS
-from latlab.cli.kit.options import ALL_USERS, DURATION_NS, JSON, RUNNING_CPUS, Seconds, Share, renamed
+from latlab.cli.kit.options import ALL_USERS, CPUS, DURATION_NS, JSON, Seconds, Share, renamed
 from latlab.cli.kit.progress import clock, say
 from latlab.cli.queues._flight import fly
 from latlab.errors import ExitCode, InputError, UsageError
@@ -88,7 +88,7 @@ def list_(as_json: bool, remove_dead: bool) -> None:
     type=Share(),
     help="Largest share of one CPU for the sampler; beyond it queues are sampled less often.",
 )
-@click.option("--cpus", type=RUNNING_CPUS, help="Pin the sampler, which is one thread, to this CPU.")
+@click.option("--cpus", type=CPUS, help="Pin the sampler, which is one thread, to this CPU.")
 @click.option(
     "--queue", "addressed", multiple=True, metavar="'NAME in=PLACE out=PLACE …'",
     help="A queue of a program that publishes nothing, by the address of its indices; repeatable. PLACE is "
