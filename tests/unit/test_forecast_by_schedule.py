@@ -83,6 +83,13 @@ def test_a_simulation_in_which_what_limits_does_not_help_is_not_told(
     assert why.startswith("progress waited for worker 98.0 % of the time, and in the simulation it does not")
 
 
+def test_what_go_s_threads_run_is_its_goroutines_work_and_no_forecast_of_its_scheduler() -> None:
+    own = Role("goroutine main.post", 1, (100,), 0.9, 0.0, {}, 0.9, 0.9, entry="main.post")
+    found = replace(findings(LimitKind.DISK), roles=(own, *findings().roles))
+    assert [one.name for one in scenarios_of(schedule(), findings(LimitKind.DISK))] == ["worker"]
+    assert scenarios_of(schedule(), found) == []
+
+
 def test_what_the_budget_does_not_carry_is_left_out() -> None:
     made, why = by_schedule(schedule(), findings(), lambda line: None, over=lambda: True)
 

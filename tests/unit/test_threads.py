@@ -113,6 +113,26 @@ def test_the_one_late_worker_is_named_and_not_its_role() -> None:
     assert named_in(made) == (LimitKind.THREAD, "worker-2")
 
 
+@pytest.mark.parametrize(("turns", "late"), [(13, False), (18, True)])
+def test_of_two_that_take_the_long_part_by_turns_the_more_frequent_is_no_late_one(
+    turns: int, late: bool
+) -> None:
+    made = Made()
+    main = made.thread("app")
+    workers = [made.thread("work", pid=200 + i) for i in range(2)]
+    for i in range(20):
+        at, longer = 50 * i, workers[0 if i * turns % 20 < turns else 1]
+        made.wait(main, at, at + 50, longer)
+        for worker in workers:
+            until = at + (50 if worker == longer else 10)
+            made.run(worker, at, until)
+            made.wait(worker, until, at + 50, main)
+    limit = found_in(made).limit
+    assert limit.name == ("work (pid 200)" if late else "work")
+    assert limit.share == pytest.approx(0.9 if late else 1.0, abs=0.05)
+    assert f"waited for it {limit.share:.1%}"[:-2] in limit.sentence.replace(" %", "%")
+
+
 def test_a_slow_child_is_another_process() -> None:
     made = Made()
     main, child = made.thread("client"), made.thread("server", pid=200)

@@ -46,6 +46,7 @@ __all__ = [
 ]
 
 _MOST_OF_HOLD = 0.5  # of the time that a lock is held
+_LATE, _SURE_LATE = 0.6, 0.95  # of the role's progress; of the resampled blocks
 _SURE_LOCK = 0.95  # of the resampled blocks, of a lock that no stack tells
 _LOCK = 0.35
 _MAIN_RUNS, _HARDLY = 0.6, 0.1  # of what all threads run; of its own time at work
@@ -236,21 +237,40 @@ def counted(role: Role) -> str:
 
 
 def late_of(facts: Facts, role: Role) -> int | None:
-    """The one thread of a role that the progress waited for, where it isn't all of them."""
+    """The one thread of a role that the progress waited for, where it isn't all of them.
+
+    Of two that take the longer part by turns one had it more often, in this run: that makes none a late one.
+    """
     if role.count < 2:
         return None
-    shares = [
-        float((facts.blame.share(Cause.RUN, [one]) + facts.blame.share(Cause.RUNNABLE, [one])).sum())
-        for one in role.threads
-    ]
-    whole = sum(shares)
+    blocks = _at_work(facts, role.threads)
+    shares = blocks.sum(axis=1)
+    whole = float(shares.sum())
     best = int(np.argmax(shares))
     busy = [facts.times[one].running + facts.times[one].own for one in role.threads]
     # A parent that only waits for its children makes none of two alike a late one.
     others = max(one for at, one in enumerate(busy) if at != best)
-    if whole > 0 and shares[best] > 0.6 * whole and busy[best] > 1.25 * others:
-        return role.threads[best]
-    return None
+    if whole <= 0 or shares[best] <= _LATE * whole or busy[best] <= 1.25 * others:
+        return None
+    random = np.random.default_rng(23)
+    used = blocks[:, blocks.sum(axis=0) > 0]
+    drawn = random.integers(0, used.shape[1], (_RESAMPLES, used.shape[1]))
+    parts = used[best][drawn].sum(axis=1) / used.sum(axis=0)[drawn].sum(axis=1)
+    return role.threads[best] if float((parts > _LATE).mean()) >= _SURE_LATE else None
+
+
+def _at_work(facts: Facts, threads: Sequence[int]) -> Array:
+    """Shape (threads, blocks): the progress that waited for the work of each."""
+    shares = [
+        facts.blame.share(Cause.RUN, [one]) + facts.blame.share(Cause.RUNNABLE, [one]) for one in threads
+    ]
+    return np.array(shares)
+
+
+def _part_of(facts: Facts, role: Role, late: int) -> float:
+    """Of the progress that waited for a role's work, the part that waited for one of its threads."""
+    shares = _at_work(facts, role.threads).sum(axis=1)
+    return float(shares[role.threads.index(late)] / max(float(shares.sum()), 1e-12))
 
 
 def _sleeper(facts: Facts, role: Role) -> int | None:
@@ -349,6 +369,8 @@ def _of_role(facts: Facts, first: Candidate, part: float, confidence: float) -> 
     if spun is not None:
         return _of_spin_lock(facts, role, spun, part, confidence)
     late = late_of(facts, role)
+    if late is not None:
+        part *= _part_of(facts, role, late)
     together = facts.goroutines.cpus.get(first.roles[0], 0.0)
     threads: Sequence[int] = role.threads if late is None else (late,)
     name = role.name if late is None else instance_of(facts, role, late)

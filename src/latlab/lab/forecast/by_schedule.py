@@ -143,6 +143,7 @@ def scenarios_of(schedule: Schedule, found: ThreadFindings) -> list[Scenario]:
             asked.append(Scenario("lock", f"the work under {lock.name}", object=word_of(lock.address)))
     # Who is paced by due times would only sleep for longer.
     roles = [one for one in found.roles if not (one.spins or one.paced) and _own(schedule, one)]
+    roles = [one for one in roles if not _runs_others(one, found)]
     for role in roles[:_MOST_ROLES]:
         if role.asleep:
             asked.append(Scenario("timer", f"the sleeps of {role.name}", role.threads))
@@ -170,6 +171,15 @@ def _is_of(scenario: Scenario, name: str) -> bool:
 
 def _own(schedule: Schedule, role: Role) -> bool:
     return bool(role.threads) and not any(schedule.threads[one].peer for one in role.threads)
+
+
+def _runs_others(role: Role, found: ThreadFindings) -> bool:
+    """Whether its threads run what other roles do, as those of Go's scheduler run goroutines.
+
+    It is the threads that are simulated: what they ran is the others' work.
+    """
+    made_up = [other for other in found.roles if other.entry and not other.threads]
+    return any(set(other.pids) & set(role.pids) for other in made_up)
 
 
 def _hottest(role: Role) -> list[Scenario]:
