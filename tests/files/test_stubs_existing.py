@@ -10,6 +10,7 @@ import pytest
 from latlab.cli import main
 from latlab.errors import InputError
 from latlab.stubs import require_component
+from latlab.stubs.studies.existing import component_at
 
 WORK = "class Book:\n    def add(self):\n        return 1\n\ndef price():\n    raise SystemExit('it ran')\n"
 
@@ -94,3 +95,71 @@ def test_a_study_of_nothing_ends_before_its_first_run(
 
     assert left.value.code == 1
     assert f"{plan}: component: there is no module 'nomodule'" in capsys.readouterr().err
+
+
+PLACES = """\
+import functools
+
+
+def main():
+    def inner():
+        return 1
+    return inner()
+
+
+class Book:
+    @functools.cache
+    def add(self):
+        return [n for n in range(9)]
+
+    class Level:
+        def take(self):
+            return 2
+
+
+def feed():
+    yield 1
+
+
+async def served():
+    return 3
+
+
+print(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        (7, "main"), (13, "Book.add"), (11, ""), (17, "Book.Level.take"),
+        (6, ""), (21, ""), (25, ""), (28, ""), (99, ""),
+    ],
+)  # fmt: skip
+def test_a_place_in_the_code_is_a_component_where_a_stub_can_stand_for_it(
+    line: int, named: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "app.py"
+    file.write_text(PLACES)
+    assert component_at(str(file), line) == (f"app:{named}" if named else "")
+
+
+def test_a_place_in_a_package_is_named_as_it_is_imported(tmp_path: Path) -> None:
+    package = tmp_path / "firm" / "pricing"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").write_text(WORK)
+    for name in ("work", "__main__"):
+        (package / f"{name}.py").write_text(WORK)
+    assert component_at(str(package / "work.py"), 3) == "firm.pricing.work:Book.add"
+    assert component_at(str(package / "__init__.py"), 6) == "firm.pricing:price"
+    assert component_at(str(package / "__main__.py"), 6) == "__main__:price"
+
+
+@pytest.mark.parametrize("text", [None, "def broken(:", "\0"])
+def test_what_is_no_python_has_no_component(text: str | None, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "app.py").write_text(text)
+    assert component_at(str(tmp_path / "app.py"), 1) == ""
+    assert component_at("/usr/bin/env", 1) == ""
+    assert component_at("", 0) == ""

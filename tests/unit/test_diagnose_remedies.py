@@ -24,7 +24,7 @@ from latlab.lab.judge.disturbances import unanswered
 from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
 from latlab.model.queues.analysis import Analysis, Verdict
 from latlab.model.queues.observation import Observation, Queue, QueueKind
-from latlab.model.threads import Limit, LimitKind, Role, ThreadFindings
+from latlab.model.threads import Code, Limit, LimitKind, Role, ThreadFindings
 
 
 def observed(implementation: str) -> Observation:
@@ -271,3 +271,16 @@ def test_what_the_kernel_dropped_is_told_and_nothing_is_said_to_limit_without_do
     run = replace(run, threads=replace(found(kind, 7), roles=roles))
     (lost,) = about_program(Question(command=("./app",), seconds=5), "./app", run, None, (), (), ()).losses
     assert "cannot keep up" not in lost
+
+
+def test_a_function_that_was_seen_to_do_the_work_is_what_a_study_is_asked_of(tmp_path: Path) -> None:
+    """A thread's own function is not: it is called once."""
+    file = tmp_path / "app.py"
+    file.write_text("def digest():\n    crunch()\n\n\ndef crunch():\n    return 1\n")
+    loop, work = Code("digest", str(file), 2, 0.5), Code("crunch", str(file), 6, 0.4, "digest")
+    command = ["python", "app.py", "--fast"]
+
+    told = _remedies.of_component("digest", command, (loop, work))
+    assert told == "latlab stubs study app:crunch -- python app.py --fast"
+    assert parsed(told) == ["latlab stubs study"]
+    assert _remedies.of_component("digest", command, (loop,)) == _remedies.of_component("digest", command)

@@ -226,6 +226,13 @@ class ThreadFindings:
         """The role of this name, None without one."""
         return next((role for role in self.roles if role.name == name), None)
 
+    def code_of(self, name: str) -> tuple[Code, ...]:
+        """Where what has this name runs, as far as it is known."""
+        if self.limit.name == name:
+            return self.limit.code
+        role = self.role(name)
+        return role.code if role is not None else ()
+
     @property
     def without_a_cpu(self) -> float:
         """Share of the program's progress that waited for a thread which was ready and had no CPU."""

@@ -205,7 +205,7 @@ def _with_forecast(
     elif stage is None:
         steps.skip("forecast", "no stage limits, so there is nothing to speed up", None)
     else:
-        made, measurable = _replayed(application, stage, place, deadline, steps)
+        made, measurable = _replayed(application, stage, place, seen, deadline, steps)
         if not measurable:
             simulated = _by_threads(stage, seen, deadline, steps)
             if simulated:
@@ -269,10 +269,12 @@ def _with_schedule(
     elif not made and seen.schedule.seconds < SHORTEST_S:
         steps.skip("forecast", f"withheld, since {why}", None)  # what tells the limit tells more of it, too
     elif not made:
-        again = of_other(seen.threads) or of_schedule(question, seen.schedule, steps.writer.path)
+        again = of_other(seen.threads) or of_schedule(
+            question, seen.schedule, steps.writer.path, seen.threads.limit.code
+        )
         steps.skip("forecast", f"withheld, since {why}", again, time.monotonic() - begin)
     elif why:
-        again = of_schedule(question, seen.schedule, steps.writer.path)
+        again = of_schedule(question, seen.schedule, steps.writer.path, seen.threads.limit.code)
         steps.unknown.append(Unknown(f"forecast: of some parts withheld: {why}", again))
     made = limiting_first(made, seen.threads.limit)
     return replace(answer, forecasts=made, steps=tuple(steps.steps), unknown=tuple(steps.unknown))
@@ -293,11 +295,12 @@ def limiting_first(made: Sequence[Forecast], limit: Limit) -> tuple[Forecast, ..
 
 
 def _replayed(
-    application: Application, stage: str, place: Place, deadline: float, steps: Steps
+    application: Application, stage: str, place: Place, seen: Observed, deadline: float, steps: Steps
 ) -> tuple[Forecast | None, bool]:
     """The forecast, and whether it can be measured at all: what takes too long is not computed."""
     try:
-        replay = application.replay(stage, place)
+        code = seen.threads.code_of(stage) if seen.threads is not None else ()
+        replay = application.replay(stage, place, code)
 
         def measure() -> tuple[Forecast, str]:
             result = replay.measure(deadline, steps.writer, steps.tell)

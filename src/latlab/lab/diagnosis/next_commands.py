@@ -15,10 +15,11 @@ from latlab.model.evidence.requests import RequestsDoubt
 from latlab.model.evidence.said import said
 from latlab.model.queues.observation import Observation
 from latlab.model.schedule import Schedule
-from latlab.model.threads import LimitKind, ThreadFindings
+from latlab.model.threads import Code, LimitKind, ThreadFindings
 from latlab.schedule.simulation.part import stretch_of
 from latlab.schedule.simulation.simulate import MOST_STEPS, steps_in
 from latlab.schedule.tree import alive
+from latlab.stubs.studies.existing import component_at
 
 __all__ = [
     "forecast_again",
@@ -93,9 +94,16 @@ def of_model(output: Path) -> str:
 
 def of_study(component: str, command: Sequence[str]) -> str:
     """A study of a component that is known."""
-    file = shlex.quote(f'component = "{component}"')
-    study = shlex.join(["latlab", "stubs", "study", "study.toml", "--", *command])
-    return f"echo {file} > study.toml && {study}"
+    return shlex.join(["latlab", "stubs", "study", component, "--", *command])
+
+
+def component_of(code: Sequence[Code]) -> str:
+    """The first function of these places of which a study can tell what it would buy; "" where there is none.
+
+    A thread's own function isn't one: it is called once, and does all that the thread does.
+    """
+    own = (component_at(one.file, one.line) for one in code if one.caller)
+    return next(filter(None, own), "")
 
 
 def runs_python(command: Sequence[str]) -> bool:
@@ -109,11 +117,13 @@ def runs_python(command: Sequence[str]) -> bool:
         return file.read(2) == b"#!" and b"python" in file.read(_SHEBANG_BYTES).split(b"\n")[0]
 
 
-def of_component(stage: str, command: Sequence[str]) -> str:
-    """A diagnosis that knows which function or class does the work of a stage.
+def of_component(stage: str, command: Sequence[str], code: Sequence[Code] = ()) -> str:
+    """A study of the function that does the work of a stage, or a diagnosis that knows which one does.
 
     Of Python a function is named; of other languages what the program itself calls a component.
     """
+    if command and (component := component_of(code)):
+        return of_study(component, command)
     again = shlex.join(["latlab", "diagnose", "known.toml", "--", *(command or ["COMMAND"])])
     python = not command or runs_python(command)
     name = "module:function" if python else "NAME"
@@ -146,7 +156,7 @@ def of_other(found: ThreadFindings) -> str:
     return shlex.join(["latlab", "diagnose", "--pid", str(living[0])]) if living else ""
 
 
-def of_schedule(question: Question, schedule: Schedule, output: Path) -> str:
+def of_schedule(question: Question, schedule: Schedule, output: Path, code: Sequence[Code] = ()) -> str:
     """What measures that which no simulation can tell: a stub in its place; a process seen for longer.
 
     Of whom too much was seen to simulate it, less is looked at. Of what is not Python a part can't be stubbed
@@ -154,6 +164,7 @@ def of_schedule(question: Question, schedule: Schedule, output: Path) -> str:
 
     Args:
         output: the diagnosis's folder.
+        code: where what limits runs.
     """
     steps = steps_in(schedule)
     if steps > MOST_STEPS and stretch_of(schedule) is None:
@@ -163,7 +174,7 @@ def of_schedule(question: Question, schedule: Schedule, output: Path) -> str:
     if question.pid is None:
         started = (thread.command for thread in schedule.threads if not thread.peer)
         if runs_python(question.command) or any(runs_python(command[:1]) for command in started):
-            return of_study("module:function", question.command)
+            return of_study(component_of(code) or "module:function", question.command)
         words = ["latlab", "diagnose", "--seconds", f"{question.seconds:g}", "-o", "changed", "--"]
         compare = shlex.join(["latlab", "diagnose", "compare", str(output), "changed"])
         return f"{shlex.join([*words, *question.command])} && {compare}  # once you have made it faster"

@@ -1,7 +1,8 @@
-"""Whether a Python component exists, before anything is measured and without running the program's code."""
+"""Which components a Python program has, before anything is measured and without running its code."""
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -12,7 +13,10 @@ from typing import NamedTuple
 
 from latlab.errors import InputError
 
-__all__ = ["require_component"]
+__all__ = ["component_at", "require_component"]
+
+_Named = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 _PYTHON = re.compile(r"(python|pypy)[\d.]*$")
 _WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
@@ -83,6 +87,42 @@ def require_component(
     first = name.partition(".")[0]
     if re.search(rf"\b{re.escape(first)}\b", text) is None and _DYNAMIC.search(text) is None:
         raise InputError(source, f"there is no {first!r} in {origin}", place=place, remedy=remedy)
+
+
+def component_at(file: str, line: int) -> str:
+    """The function of Python around a line, as a component is named: ``module:Class.method``.
+
+    "" where a stub can't stand in for it from outside: it has no name of its module, or returns before its
+    work is done, as generators and coroutines do.
+    """
+    path = Path(file)
+    try:
+        node: ast.AST = ast.parse(path.read_bytes()) if path.suffix == ".py" else ast.Module([], [])
+    except (OSError, SyntaxError, ValueError):
+        return ""
+    names = []
+    while (inner := _around(node, line)) is not None and not isinstance(node, ast.FunctionDef):
+        node = inner
+        names.append(inner.name)
+    if not isinstance(node, ast.FunctionDef) or inner is not None:
+        return ""
+    nested = [one for one in ast.walk(node) if one is not node and isinstance(one, (*_NAMED, ast.Lambda))]
+    own = set(ast.walk(node)).difference(*map(ast.walk, nested))
+    if any(isinstance(one, (ast.Yield, ast.YieldFrom)) for one in own):
+        return ""
+    module = [] if path.stem == "__init__" else [path.stem]
+    while module != ["__main__"] and (path.parent / "__init__.py").exists():
+        path = path.parent
+        module.insert(0, path.name)
+    return f"{'.'.join(module)}:{'.'.join(names)}"
+
+
+def _around(node: ast.AST, line: int) -> _Named | None:
+    """The outermost function or class within a node that a line is in."""
+    for one in ast.walk(node):  # by depth
+        if one is not node and isinstance(one, _NAMED) and one.lineno <= line <= (one.end_lineno or 0):
+            return one
+    return None
 
 
 def _started(command: Sequence[str]) -> _Started | None:

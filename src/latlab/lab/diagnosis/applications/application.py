@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -15,7 +15,7 @@ from latlab.model.diagnosis.answer import Applied, Forecast, Unknown
 from latlab.model.machine.environment import Environment
 from latlab.model.requests import Requests
 from latlab.model.schedule import Schedule
-from latlab.model.threads import ThreadFindings
+from latlab.model.threads import Code, ThreadFindings
 
 __all__ = ["Application", "CannotReplayError", "Observed", "Place", "Replay", "Tell"]
 
@@ -125,8 +125,11 @@ class Application(Protocol):
     def untraced(self, seen: Observed, place: Place) -> Unknown:
         """What is not known without traces, and the command that would find out."""
 
-    def replay(self, stage: str, place: Place) -> Replay:
+    def replay(self, stage: str, place: Place, code: Sequence[Code] = ()) -> Replay:
         """How it is run again with this stage made faster.
+
+        Args:
+            code: where the stage runs, as far as that was seen.
 
         Raises:
             CannotReplayError: it can't be.

@@ -18,6 +18,7 @@ from latlab.lab.forecast.by_component_study import studied
 from latlab.lab.forecast.by_queue_model import modelled
 from latlab.lab.judge.residence import TraceTable
 from latlab.model.diagnosis.answer import Forecast, Unknown
+from latlab.model.threads import Code
 from latlab.stubs import require_component
 from latlab.words import duration
 
@@ -79,12 +80,12 @@ class Command(_Program):
         command, seconds = self.question.command, self.question.seconds
         return _by_rights(lambda method: capture_of_command(command, seconds, place, method), place.tell)
 
-    def replay(self, stage: str, place: Place) -> Replay:
+    def replay(self, stage: str, place: Place, code: Sequence[Code] = ()) -> Replay:
         """The whole command again, with the component stubbed that does the work of the stage."""
         question = self.question
         component = question.components.get(stage)
         if component is None:
-            raise _unknown_component(stage, question.command)
+            raise _unknown_component(stage, question.command, code)
 
         def measure(deadline: float, writer: RecordingWriter, tell: Tell) -> Forecast:
             seconds = deadline - time.monotonic()
@@ -126,14 +127,14 @@ class Process(_Program):
         seconds = self.question.seconds
         return _by_rights(lambda method: capture_of_pid(self.pid, seconds, place, method), place.tell)
 
-    def replay(self, stage: str, place: Place) -> Replay:
+    def replay(self, stage: str, place: Place, code: Sequence[Code] = ()) -> Replay:
         """What it works on comes only once."""
         raise _unknown_component(stage, ())
 
 
-def _unknown_component(stage: str, command: Sequence[str]) -> CannotReplayError:
+def _unknown_component(stage: str, command: Sequence[str], code: Sequence[Code] = ()) -> CannotReplayError:
     what = f"which function or class a stub would stand in for to make {stage} faster was not told"
-    return CannotReplayError(what, remedy=of_component(stage, command))
+    return CannotReplayError(what, remedy=of_component(stage, command, code))
 
 
 def _by_rights(capture: Callable[[str], Observed], tell: Tell) -> Observed:

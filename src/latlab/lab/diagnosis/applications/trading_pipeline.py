@@ -22,6 +22,7 @@ from latlab.lab.trading.feeds import require_file
 from latlab.lab.trading.run import PipelineRun, run_pipeline
 from latlab.model.diagnosis.answer import Applied, Forecast, Unknown
 from latlab.model.diagnosis.layout import STAGES, Layout
+from latlab.model.threads import Code
 
 __all__ = ["TradingPipeline"]
 
@@ -79,7 +80,7 @@ class TradingPipeline:
         """No traced event reached the end."""
         return Unknown("budget: no traced event reached the end", of_traces(self.question.source))
 
-    def replay(self, stage: str, place: Place) -> Replay:
+    def replay(self, stage: str, place: Place, code: Sequence[Code] = ()) -> Replay:
         """The same feeds, with the time stubbed that the layout adds to the stage."""
         question = self.question
         kind = next((kind for kind in STAGES if stage in self.layout.instances(kind)), stage)
