@@ -328,6 +328,11 @@ def test_a_pool_limits_who_have_work_and_are_not_at_it_also_where_nothing_is_beh
     assert (found.limiting_stage, found.verdict) == ("worker", Verdict.STAGE)
 
 
+def test_what_is_waited_for_a_pool_is_no_service_of_who_takes_from_it() -> None:
+    (worker,) = [one for one in analyse(last_with_pool(1)).stages if one.label == "worker"]
+    assert worker.service_ns == pytest.approx(1e6, rel=0.05)
+
+
 def pool_and_who_is_behind(spent: float) -> Observation:
     """Four take one object by turns, and publish that they wait; who takes their results works too."""
     seen = pool(1)

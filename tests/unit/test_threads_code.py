@@ -88,6 +88,15 @@ def test_functions_of_libraries_name_no_thread() -> None:
     assert own_place(schedule((0, (sleep,), 40)), [0]) == ""
 
 
+def test_who_calls_a_function_is_told_with_how_much_of_it_where_others_call_it_too() -> None:
+    work, resize, load = (Frame(name, f"/app/{name}.c", 3) for name in ("work", "resize", "load"))
+    (code,) = hottest(schedule((0, (work, resize), 80), (0, (work, load), 20)), [0])
+    assert (code.function, code.caller, code.calls, code.share) == ("work", "resize", 0.8, 1.0)
+    assert code.told == "work, 80 % of it called by resize"
+    (code,) = hottest(schedule((0, (work, resize), 98), (0, (work, load), 2)), [0])
+    assert code.told == "work, called by resize"
+
+
 def test_a_library_without_symbols_is_told_by_what_was_called_in_it() -> None:
     inside = tuple(Frame("", module="/lib/libz.so.1", offset=0x4A00 + i) for i in range(8))
     call, program = Frame("deflate", module="/lib/libz.so.1"), Frame("", module="/usr/bin/pigz", offset=0x900)

@@ -154,6 +154,20 @@ def test_the_sleeps_of_a_goroutine_are_of_the_one_that_runs_after_them() -> None
     assert (found.limit.kind, found.limit.name) == (LimitKind.TIMER, "goroutine main.main.func2")
 
 
+def test_of_goroutines_that_run_by_turns_after_a_sleep_none_is_told_as_the_one_that_slept() -> None:
+    made = Made()
+    first = made.thread("port")
+    made.turns(first, 0.2, on=Wait.POLL, source=Source.TIMER)
+    made.stack(first, *WEIGH, times=50)
+    made.stack(first, *STOW, times=50)
+    order = [at // 2 + 50 * (at % 2) for at in range(100)]
+    made.samples = [(int((10 * (i + 1) + 0.1) * 1e6), *made.samples[at][1:]) for i, at in enumerate(order)]
+    found = found_in(made)
+    assert (found.limit.kind, found.limit.name) == (LimitKind.TIMER, "goroutines of port")
+    assert found.limit.sentence.startswith("No resource is short: the program waits for the sleeps of gor")
+    assert all(role.limits < 0.05 for role in found.roles if role.entry)
+
+
 def test_the_thread_that_only_looks_after_the_others_does_not_limit() -> None:
     made = program(6, (80, WEIGH), (20, STOW))
     monitor = made.thread("port")

@@ -7,12 +7,15 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from latlab.words import share
+
 __all__ = ["Code", "Edge", "Limit", "LimitKind", "LockUse", "Role", "Slice", "ThreadFindings"]
 
 Names = tuple[str, ...]
 Numbers = tuple[int, ...]
 
 
+_ALL = 0.95  # of a function's samples: who calls it in so many may be said to call it
 _ASLEEP = 0.6
 _AWAKE = 0.2
 
@@ -39,6 +42,7 @@ class Code:
         function, file, line: the place; a file of "" and a line of 0 where they are not known.
         share: of the samples.
         caller: the program's own function that mostly calls it there; "" where none does, or it isn't known.
+        calls: share of these samples in which the caller called it.
     """
 
     function: str
@@ -46,11 +50,15 @@ class Code:
     line: int
     share: float
     caller: str = ""
+    calls: float = 1.0
 
     @property
     def told(self) -> str:
         """As a sentence has it."""
-        return f"{self.function}, called by {self.caller}" if self.caller else self.function
+        if not self.caller:
+            return self.function
+        part = "" if self.calls >= _ALL else f"{share(self.calls, digits=0)} of it "
+        return f"{self.function}, {part}called by {self.caller}"
 
 
 @dataclass(frozen=True, slots=True)

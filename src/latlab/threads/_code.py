@@ -105,9 +105,8 @@ def _places_of(schedule: Schedule, taken: np.ndarray[Any, Any]) -> tuple[Code, .
         if number >= 0.02 * total:
             caller, calls = callers[function, module].most_common(1)[0]
             file, line = _line_of(lines[function, module], module)
-            found.append(
-                Code(function, file, line, number / total, caller if calls > _MOSTLY * number else "")
-            )
+            own = (caller, calls / number) if caller and calls > _MOSTLY * number else ("", 1.0)
+            found.append(Code(function, file, line, number / total, *own))
     return tuple(found)
 
 

@@ -314,7 +314,9 @@ def described(facts: Facts, first: Candidate, part: float, confidence: float) ->
         sleeper = _sleeper(facts, role)
         asleep: Sequence[int] = role.threads if sleeper is None else (sleeper,)
         name = role.name if sleeper is None else instance_of(facts, role, sleeper)
-        shown = counted(role) if sleeper is None else name
+        if first.roles[0] in facts.goroutines.schedulers:
+            name = f"goroutines of {role.process}"  # no sample tells which: they sleep on no thread
+        shown = name if sleeper is not None or name != role.name else counted(role)
         running = _mean(facts, asleep, "running")
         times = [facts.times[one] for one in asleep]
         life = max(1, sum(one.life for one in times))

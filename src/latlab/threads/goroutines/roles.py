@@ -35,6 +35,7 @@ _FULL = 0.93  # of the CPUs
 _ALONE = 0.85  # of the time: a goroutine that runs so much hardly waits for a CPU, though all are used
 _DISK = (Wait.DISK, Wait.SYNC, Wait.FAULT)
 _MANY = 1000  # hand-overs: as good as any number
+_SLEEPER = 0.8  # of what runs after sleeps: it is the one that slept
 _SOON_NS = 500_000  # after a sleep's end: who runs then slept, or was woken by who did
 
 
@@ -269,7 +270,11 @@ def _move_sleeps(
     shares: Array, blame: Blame, samples: Array, task: Array, mine: Array, threads: Sequence[int],
     heads: Sequence[int],
 ) -> None:  # fmt: skip
-    """Give sleeps to those goroutines that run when they are over."""
+    """Give sleeps to the goroutine that runs when they are over.
+
+    Where it is one at one time and another at the next, they may all be woken by the one that slept, and ran for
+    too short a time to be seen: then nobody is told, and the sleeps stay with the threads.
+    """
     ends = [
         piece["end"][np.isin(piece["thread"], threads) & (piece["what"] == Piece.WAIT + Wait.TIMER)]
         for _, _, piece in blame.pieces
@@ -280,12 +285,12 @@ def _move_sleeps(
     soon = before >= 0
     soon[soon] = samples["time"][at][soon] - end[before[soon]] < _SOON_NS
     told = np.bincount(task[at[soon]], minlength=len(heads)).astype(float)
-    if told.sum() < _LEAST_SAMPLES:
+    if told.sum() < _LEAST_SAMPLES or told.max() < _SLEEPER * told.sum():
         return
     column = blame.causes.index(Cause.TIMER)
     slept = shares[:, list(threads), column].sum(axis=1)
     shares[:, list(threads), column] = 0.0
-    shares[:, list(heads), column] += np.outer(slept, told / told.sum())
+    shares[:, heads[int(told.argmax())], column] += slept
 
 
 def _synced(schedule: Schedule, task: Array, threads: Sequence[int], count: int) -> Array:

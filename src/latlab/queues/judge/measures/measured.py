@@ -143,12 +143,12 @@ def _stretch(
 
     The time in which it has an event and room, and says that it is idle, is a part of that: it wakes up, or
     looks for the event, as who reads it from a pipe. (Of several inputs that are not one event's, it may
-    rightly wait for another.) And who takes of several inputs what no count shows afterwards has been at work
+    rightly wait for another; and what it waits for an object of a pool is no work.) And who takes of several inputs what no count shows afterwards has been at work
     for as long as its thread ran, if that sleeps when there is nothing.
     """
     seconds = max(float(time.sum()), 1e-12)
     share = float(busy[i].sum()) / seconds
-    least = float(ready[i]) if len(view.inputs) == 1 or view.joins else 0.0
+    least = float(ready[i]) if (len(view.inputs) == 1 or view.joins) and not view.pools else 0.0
     thread = threads.get(view.label)
     if thread is not None and view.held is None and len(view.inputs) > 1:
         rate_hz = float(taken[i].sum()) / (len(view.inputs) if view.joins else 1) / seconds
