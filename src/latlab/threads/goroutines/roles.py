@@ -272,8 +272,8 @@ def _move_sleeps(
 ) -> None:  # fmt: skip
     """Give sleeps to the goroutine that runs when they are over.
 
-    Where it is one at one time and another at the next, they may all be woken by the one that slept, and ran for
-    too short a time to be seen: then nobody is told, and the sleeps stay with the threads.
+    Where it is one at one time and another at the next, they may all be woken by the one that slept, and that
+    ran for too short a time to be seen: then nobody is told, and the sleeps stay with the threads.
     """
     ends = [
         piece["end"][np.isin(piece["thread"], threads) & (piece["what"] == Piece.WAIT + Wait.TIMER)]
