@@ -8,7 +8,7 @@ import pytest
 
 from latlab.bench.processes.child_asv import kind
 from latlab.bench.results.api import expand
-from latlab.bench.results.suites import is_wanted, may_hold, modules
+from latlab.bench.results.suites import is_wanted, may_hold, modules, remedy
 from latlab.bench.results.targets import parse
 from latlab.errors import InputError, UsageError
 
@@ -79,3 +79,22 @@ def test_a_folder_without_fixtures_is_an_error_and_pytest_is_named_for_its_tests
         with pytest.raises(UsageError) as tests:
             expand(parse(text))
         assert f"pytest --latlab {text}" in str(tests.value.remedy)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "def _own(): pass\ndef total(n): pass\ndef run():\n    return 1\n",
+            "name a function, as app.py:run",
+        ),
+        ("class Book:\n    def add(self): pass\n", "or name a function"),
+        ("def test_add(benchmark): pass\n", "these are pytest's tests: pytest --latlab app.py"),
+    ],
+)
+def test_a_file_without_fixtures_is_told_what_of_it_can_be_measured(
+    text: str, said: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "app.py"
+    file.write_text(text)
+    assert remedy(file, "app.py").endswith(said)

@@ -33,7 +33,13 @@ def test_all_the_way_is_said_only_where_a_limit_would_stand_out_of_the_noise() -
         "speeding up `x` pays off in proportion; without its work the system's time falls by 40.0 % "
         "(± 10.0 %), unless something takes over beyond 75 %, which would not stand out of the noise"
     )
-    assert "where something takes over does not stand out of the noise" in said("total", half=0.5)
+
+
+def test_a_gain_that_may_be_none_is_not_told_at_a_rate() -> None:
+    assert said("total", half=0.5, slope=(0.7, 0.8)) == (
+        "what speeding up `x` buys does not stand out of the noise: without its work the system's time falls "
+        "by 40.0 % (± 50.0 %)"
+    )
 
 
 def test_the_part_that_was_asked_for_is_named() -> None:

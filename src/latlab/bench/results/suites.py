@@ -12,6 +12,7 @@ from latlab.errors import InputError
 
 __all__ = ["is_wanted", "may_hold", "modules", "remedy"]
 
+_FUNCTION = re.compile(rb"^def ([^\W_]\w*)\(\)", re.MULTILINE)  # one that can be called as it is
 _CONFIGURATIONS = ("asv.conf.json", "asv.conf.jsonc")
 
 
@@ -64,4 +65,6 @@ def remedy(path: Path | None, text: str) -> str:
     files = [] if path is None else [*path.glob("**/test_*.py")] if path.is_dir() else [path]
     if any(re.search(rb"def test_\w+\([^)]*\bbenchmark", file.read_bytes()) for file in files):
         return f"these are pytest's tests: pytest --latlab {text}"
-    return "write a class with a method run(), or name a function"
+    own = [] if path is None or path.suffix != ".py" else _FUNCTION.findall(path.read_bytes())
+    named = f", as {text}:{own[0].decode()}" if own and ":" not in text else ""
+    return f"write a class with a method run(), or name a function{named}"

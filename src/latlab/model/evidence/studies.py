@@ -22,9 +22,9 @@ class Speedup(Kind):
         "speeding up {asked} pays off {rate}; without {without} the system's {change} (± {half:share}), "
         "unless something takes over beyond {seen:share0}, which would not stand out of the noise"
     )
-    PAYS_SOMEHOW = (
-        "speeding up {asked} pays off {rate}; without {without} the system's {change} (± {half:share}), and "
-        "where something takes over does not stand out of the noise"
+    HIDDEN = (
+        "what speeding up {asked} buys does not stand out of the noise: without {without} the system's "
+        "{change} (± {half:share})"
     )
     PAYS_UP_TO = (
         "speeding up {asked} pays off {rate} up to {knee:share0} (the system's {change}); beyond that "

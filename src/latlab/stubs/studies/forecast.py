@@ -416,7 +416,7 @@ def sentence(
         whole = float(gains[-1])
         # A limit costs what lies beyond it; one that costs no more than half the interval can't be seen.
         seen = 1 - half / max(1e-9, whole)
-        found = Speedup.PAYS if seen >= SEEN else Speedup.PAYS_UNLIMITED if seen > 0 else Speedup.PAYS_SOMEHOW
+        found = Speedup.PAYS if seen >= SEEN else Speedup.PAYS_UNLIMITED if seen > 0 else Speedup.HIDDEN
         return said(
             found,
             asked=which,
