@@ -262,6 +262,49 @@ def test_a_semaphore_is_a_pool_of_who_takes_and_gives_back(counters: Path) -> No
     assert not any(name.startswith("signal") for name in queues)
 
 
+def test_a_semaphore_of_threads_is_a_pool_of_who_takes_and_gives_back_and_a_signal_is_none(
+    counters: Path,
+) -> None:
+    queues = _queues(
+        counters,
+        """
+        import threading, time
+        from concurrent.futures import ThreadPoolExecutor
+
+        gate, seats = threading.Semaphore(2), threading.BoundedSemaphore(3)
+        room, came = threading.Semaphore(4), threading.Semaphore(0)
+
+        def visit():
+            for _ in range(10):
+                with gate:
+                    time.sleep(0.001)
+                seats.acquire(timeout=5)
+                seats.release()
+                room.acquire()
+                came.release()
+
+        def usher():
+            for _ in range(50):
+                came.acquire()
+                room.release()
+
+        threads = [threading.Thread(target=visit) for _ in range(5)] + [threading.Thread(target=usher)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        with ThreadPoolExecutor(2) as pool: pool.submit(time.sleep, 0.01)
+        seats.acquire()
+        assert not gate.acquire(False) or not gate.acquire(False) or not gate.acquire(False)
+        print("ready", flush=True)
+        input()
+        """,
+    )
+    gate, seats = queues["gate (feed.py:5)"], queues["seats (feed.py:5)"]
+    assert (_ends(gate)[0], gate["in"] - gate["out"], gate["capacity"]) == ("visit", 0, 2)
+    assert (_ends(seats)[0], seats["in"] - seats["out"], seats["capacity"]) == ("visit", 2, 3)
+    assert 45 <= gate["out"] <= 52  # what is taken before the first is given back is in it from the beginning
+    assert not any(name.startswith(("room", "came")) for name in queues)
+
+
 PROCESSES = """
     import multiprocessing, sys
 

@@ -13,6 +13,7 @@ __all__ = ["install"]
 #: Modules whose classes are changed once they are loaded, and never loaded for that.
 _PATCHES = {
     "queue": ("simple", "patch_queue"),
+    "threading": ("semaphores", "patch_semaphores"),
     "asyncio.locks": ("tasks", "patch_locks"),
     "asyncio.queues": ("tasks", "patch_queues"),
     "multiprocessing.queues": ("processes", "patch_queues"),
@@ -64,8 +65,8 @@ def _apply(patch: Any, module: Any) -> None:
     import importlib
 
     try:
-        counter_file = importlib.import_module(".counter_file", __name__)
-        counter_file.set_up(*_where)
+        if patch[0] not in _LATER:
+            ready()
         owner = importlib.import_module("." + patch[0], __name__)
         getattr(owner, patch[1])(module)
     except Exception:  # noqa: BLE001, S110
@@ -73,6 +74,16 @@ def _apply(patch: Any, module: Any) -> None:
 
 
 _where: list[str] = []
+_LATER = (
+    "semaphores",
+)  # of a module that nearly every program loads: they do so with the first that is made
+
+
+def ready() -> None:
+    """Load what counts."""
+    from . import counter_file
+
+    counter_file.set_up(*_where)
 
 
 def install(layout: Any, folder: Any) -> None:
