@@ -16,7 +16,7 @@ from latlab.formats.queue_model import model_text, read_model
 from latlab.model.queues.observation import Observation, Queue, QueueKind, Stage
 from latlab.model.queues.queueing import ModelQueue, ModelSource, ModelStage, QueueingModel
 from latlab.queues import analyse, fit_model, forecast
-from latlab.queues.model.simulate import _listed
+from latlab.queues.model.simulate import _gaps, _listed
 from latlab.queues.model.tandem import Line, observe, simulate
 
 pytest.importorskip("ciw", reason="needs the extra 'simulate'")
@@ -53,6 +53,20 @@ def test_an_m_m_1_queue_waits_as_theory_has_it() -> None:
 def test_regular_service_halves_the_wait_of_exponential_service() -> None:
     found = forecast(single(service_ns=10_000.0, variation=0.0), events=20_000)
     assert found.queues[0].waiting.mean_ns == pytest.approx(5_000, rel=0.1)
+
+
+def test_a_source_that_always_has_another_event_fills_its_queue_with_few_arrivals() -> None:
+    source = ModelSource("in", 1_000.0, saturated=True)
+    stages = tuple(
+        ModelStage(name, service_ns=ns, variation=0.0) for name, ns in (("quick", 2e4), ("slow", 1e6))
+    )
+    ways = (ModelQueue("in", "", "quick", capacity=4), ModelQueue("on", "quick", "slow", capacity=4))
+    found = forecast(QueueingModel((source,), stages, ways), events=2_000)
+    assert found.throughput_hz == pytest.approx(1_000, rel=0.01)
+    # It is full: four are ahead of each, and each of them takes as long as the slow stage.
+    assert [queue.waiting.p50_ns for queue in found.queues] == pytest.approx([4e6, 4e6], rel=0.25)
+    # The quick stage could take 50,000 a second, and would be offered twice as many.
+    assert len(_gaps([source], stages[0], 1.0, 1.0, np.random.default_rng(1))) < 20_000
 
 
 def test_two_workers_of_half_the_speed_are_as_busy_as_one() -> None:

@@ -32,6 +32,8 @@ from latlab.stats.quantiles import quantiles
 __all__ = ["copies_of", "forecast"]
 
 _MOST_ARRIVALS = 100_000  # from a source that always has another event
+_MOST_FASTER = 4.0  # as what was seen: where all sources give as much as is taken, so many pass in less time
+_PRESSES = 16.0  # times what can pass: so many arrivals of it keep its queue full, and more are only refused
 _WARM_UP = 0.05  # of the simulated time is left out
 _LEAST_THROUGH = 0.05  # of the arrivals: else the simulation has more to do with refusing than with serving
 
@@ -72,7 +74,8 @@ def forecast(model: QueueingModel, *, events: int = 20_000, seed: int = 1) -> Mo
         raise InputError("the model", "nothing comes into it")
     # As many as the slowest stage lets through. Where that is less than what arrives, the queues fill first,
     # and the first half of the time is left out.
-    through = flows.share_let_through()
+    always = all(source.saturated and source.most_hz is None for source in model.sources)
+    through = min(_MOST_FASTER if always else 1.0, flows.room())
     overloaded = through < 1.0 or any(source.saturated for source in model.sources)
     seconds = events / (offered * max(through, _LEAST_THROUGH)) * (2.0 if overloaded else 1.0)
     # ciw draws from the standard library's generator: what others draw from it must not change.
@@ -134,13 +137,13 @@ class _Flows:
         """That a simulated event goes from a stage into a queue."""
         return queue.share / max(1.0, sum(output.share for output in self.outputs[stage]))
 
-    def share_let_through(self) -> float:
-        """The part of what arrives for which the slowest stage has time: at most 1."""
+    def room(self) -> float:
+        """Times what arrives for which the slowest stage has time: below 1 where that is too much."""
         loads = [
             flow * stage.mean_ns / 1e9 / stage.workers
             for stage, flow in zip(self._stages, self.true.tolist(), strict=True)
         ]
-        return 1.0 / max(1.0, *loads)
+        return 1.0 / max(1e-9, *loads)
 
     def _order(self) -> list[int]:
         waiting = {
@@ -175,7 +178,7 @@ def _network(ciw: Any, model: QueueingModel, flows: _Flows, seconds: float, seed
         if total > 1.0:
             routing[i] = [share / total for share in routing[i]]
         outer = [sources[queue.name] for queue in flows.inputs[i] if queue.name in sources]
-        gaps = _gaps(outer, stage, seconds, rng)
+        gaps = _gaps(outer, stage, flows.room(), seconds, rng)
         arrivals.append(_listed(ciw, gaps) if gaps else None)
         waits_outside = any(not (source.drops or source.saturated) for source in outer)
         rooms = [queue.capacity for queue in flows.inputs[i]]
@@ -193,7 +196,7 @@ def _network(ciw: Any, model: QueueingModel, flows: _Flows, seconds: float, seed
 
 
 def _gaps(
-    outer: list[ModelSource], stage: ModelStage, seconds: float, rng: np.random.Generator
+    outer: list[ModelSource], stage: ModelStage, room: float, seconds: float, rng: np.random.Generator
 ) -> list[float]:
     """Gaps between the arrivals at a stage, in µs, for longer than the simulation runs."""
     times = []
@@ -202,6 +205,7 @@ def _gaps(
             # Twice as many as the stage could take: what finds the queue full never entered. A stage that
             # takes next to no time could take more than any memory holds, and others let it pass on less.
             rate = min(2.0 * stage.workers / max(stage.mean_ns, 1.0) * 1e9, _MOST_ARRIVALS / seconds)
+            rate = min(rate, _PRESSES * room * source.rate_hz or rate)
             rate = min(rate, source.most_hz or rate)
             times.append(np.arange(int(rate * seconds) + 1) / rate)
         elif source.counts:

@@ -168,7 +168,11 @@ def in_queue(hop: TailHop) -> bool:
 def _why(hop: TailHop, waits: bool) -> str:
     reasons = []
     if waits and hop.fill:
-        filling = "" if hop.filling_ns is None else f" (queue non-empty for {duration(hop.filling_ns)})"
+        filling = (
+            ""
+            if hop.filling_ns is None
+            else f" (queue not empty since {duration(hop.filling_ns)} before it came)"
+        )
         reasons.append(f"{count(hop.fill)} events ahead of it{filling}")
     elif waits and hop.fill == 0:
         reasons.append("no event ahead of it in this queue")
