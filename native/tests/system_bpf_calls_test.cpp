@@ -72,7 +72,7 @@ T value(const BpfSamples& samples, std::size_t row, std::size_t place) {
 struct Kernel {
   CpuRings rings;
   Descriptor counters{bpf::make_counters(1)}, processes{bpf::make_processes()},
-      sampling{bpf::make_sampling()};
+      few{bpf::make_few_processes()}, sampling{bpf::make_sampling()};
 
   int load(const char* tracepoint, bool sampled) {
     const auto& found = bpf_types().tracepoints.at(tracepoint);
@@ -86,7 +86,7 @@ struct Kernel {
                                   counters.get(),
                                   0,
                                   what == bpf::Typed::kTransfer ? kPayload : 0U,
-                                  processes.get(),
+                                  {processes.get(), few.get()},
                                   sampled ? sampling.get() : -1};
     return bpf::load(bpf::call_program(wanted, bpf_types()), found.type);
   }
@@ -148,7 +148,7 @@ TEST("a call that says more bytes than its record has is lost, and said so") {
   spoiled.slot.captured = bpf::kLine + 1;
   kept.keep(0, spoiled.get(), bpf::Typed::kTransfer);
   Transfer short_one(100, 0xA0, "");
-  short_one.slot.bytes = bpf::kLine / 2;
+  short_one.slot.bytes = sizeof(bpf::Slot);
   kept.keep(0, short_one.get(), bpf::Typed::kTransfer);
   CHECK_EQUAL(0U, kept.waiting()[0]);
   CHECK_EQUAL(2U, kept.dropped());
@@ -159,7 +159,7 @@ TEST("slots come out of their store in the order in which they went in, with the
   SlotStore store;
   for (std::uint64_t i = 0; i < kCount; ++i) {
     const Transfer one(i, 0xA0, "x");
-    CHECK(store.add(static_cast<std::int32_t>(i / 1000 % 3), one.get(), sizeof(one)));
+    CHECK(store.add(static_cast<std::int32_t>(i / 1000 % 3), one.get(), sizeof(one), 5));
   }
   std::uint64_t next = 0, wrong = 0;
   store.drain([&](std::int32_t cpu, const bpf::Slot& slot) {
@@ -176,22 +176,20 @@ TEST("slots of every size come out of their store as they went in, whatever they
   constexpr std::size_t kCount = 20'000;
   std::mt19937_64 chance(7);
   std::vector<std::vector<std::uint64_t>> all;
-  std::vector<std::size_t> told;
   SlotStore store;
   std::size_t whole = 0;
   for (std::size_t i = 0; i < kCount; ++i) {
-    const std::size_t lines = i % 50 == 0 ? 17 : 1 + chance() % 4;
-    std::vector<std::uint64_t> words(8 * lines, 0x6E616D65);
+    const std::size_t count = i % 50 == 0 ? 136 : 5 + chance() % 24, bytes = 8 * count;
+    std::vector<std::uint64_t> words(count, 0x6E616D65);
     words[0] = chance() % 7 == 0 ? chance() : 1000 * i;  // also backwards
     words[1] = chance() % 5;
-    words[3] = (chance() % 6) | (64 * lines) << 16U;
+    words[3] = (chance() % 6) | bytes << 16U;
     for (std::size_t change = chance() % 9; change > 0; --change)
-      words[4 + chance() % (words.size() - 4)] = chance() >> (chance() % 64);
-    told.push_back(chance() % 2 == 0 ? 64 * lines : 40 + chance() % (64 * lines - 40));
-    CHECK(store.add(3, *reinterpret_cast<const bpf::Slot*>(words.data()), told.back()));
-    whole += 64 * lines;
-    auto* bytes = reinterpret_cast<std::uint8_t*>(words.data());
-    std::memset(bytes + told.back(), 0, 64 * lines - told.back());  // what is not told
+      words[4 + chance() % (count - 4)] = chance() >> (chance() % 64);
+    const std::size_t told = chance() % 2 == 0 ? bytes : 40 + chance() % (bytes - 39);
+    CHECK(store.add(3, *reinterpret_cast<const bpf::Slot*>(words.data()), told, chance() % 3));
+    whole += bytes;
+    std::memset(reinterpret_cast<std::uint8_t*>(words.data()) + told, 0, bytes - told);  // what is not told
     all.push_back(std::move(words));
   }
   CHECK(store.bytes() < whole);
@@ -208,7 +206,7 @@ TEST("a call that is made again and again takes a tenth of its bytes") {
   constexpr std::size_t kCount = 10'000;
   SlotStore store;
   for (std::size_t i = 0; i < kCount; ++i)
-    CHECK(store.add(0, Transfer(50'000 * i, 0xA0, "GET /").get(), sizeof(bpf::CallSlot) + 5));
+    CHECK(store.add(0, Transfer(50'000 * i, 0xA0, "GET /").get(), sizeof(bpf::CallSlot) + 5, 5));
   CHECK(store.bytes() < kCount * sizeof(Transfer) / 10);
 }
 
@@ -217,10 +215,39 @@ TEST("a slot that is longer than a program makes one does not go into the store"
   auto& slot = *reinterpret_cast<bpf::Slot*>(words.data());
   slot.bytes = static_cast<std::uint16_t>(8 * words.size());
   SlotStore store;
-  CHECK(!store.add(0, slot, slot.bytes));
+  CHECK(!store.add(0, slot, slot.bytes, 0));
   slot.bytes = bpf::kLine;
-  CHECK(!store.add(0, slot, slot.bytes + 1));
+  CHECK(!store.add(0, slot, slot.bytes + 1, 0));
   CHECK(store.empty());
+}
+
+TEST("a thread has the name that it was given last before that time, and before all of them the first") {
+  const auto named = [](std::uint64_t time_ns, std::int32_t thread, const char* text) {
+    bpf::NameSlot out{};
+    out.time_ns = time_ns;
+    out.pid_tgid = (7ULL << 32U) | static_cast<std::uint32_t>(thread);
+    char name[16];
+    std::memset(name, '.', sizeof(name));  // what the kernel leaves behind the end
+    std::memcpy(name, text, std::strlen(text) + 1);
+    std::memcpy(&out.first, name, 8);
+    std::memcpy(&out.second, name + 8, 8);
+    return out;
+  };
+  latlab::system::ThreadNames names;
+  names.add(named(300, 8, "worker"));
+  names.add(named(100, 8, "sh"));  // of a ring that is read later
+  names.add(named(400, 8, "worker"));
+  names.add(named(100, 0, "swapper/1"));
+  const auto called = [&](std::int32_t thread, std::uint64_t time_ns) {
+    return std::string(names.of(thread, time_ns, 2).data());
+  };
+  CHECK_EQUAL(std::string("sh"), called(8, 50));
+  CHECK_EQUAL(std::string("sh"), called(8, 299));
+  CHECK_EQUAL(std::string("worker"), called(8, 300));
+  CHECK_EQUAL(std::string("worker"), called(8, 1000));
+  CHECK_EQUAL(std::string("swapper/2"), called(0, 100));
+  CHECK_EQUAL(std::string(), called(9, 100));
+  for (const char end : names.of(8, 50, 2)) CHECK(end == 's' || end == 'h' || end == 0);
 }
 
 TEST("the kernel's verifier takes each program of what goes in and out") {
@@ -245,7 +272,7 @@ TEST("what a wanted process sends is in a ring with its first bytes, and a stran
   CHECK_EQUAL(0, socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
   const Descriptor one(ends[0]), other(ends[1]);
   CHECK_EQUAL(8, send(one.get(), "stranger", 8, 0));
-  bpf::add_process(made->processes.get(), static_cast<std::uint32_t>(getpid()));
+  bpf::add_process({made->processes.get(), made->few.get()}, static_cast<std::uint32_t>(getpid()));
   CHECK_EQUAL(5, send(one.get(), "hello", 5, 0));
   std::vector<std::string> seen;
   made->rings.drain([&](std::int32_t, const bpf::Slot& slot) {

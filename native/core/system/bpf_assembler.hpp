@@ -252,7 +252,7 @@ inline void look_at_ring(Assembler& a, std::uint8_t head, std::uint8_t base, std
 // r9 becomes where the ring in r7 is written behind its head, less kRingData; `head` is lost.
 inline void place_in_ring(Assembler& a, std::uint8_t head, std::uint8_t base, std::uint32_t ring_bytes) {
   a.minus(head, base);
-  a.mask(head, static_cast<std::int32_t>(ring_bytes - kLine));
+  a.mask(head, static_cast<std::int32_t>(ring_bytes - kWord));
   a.move(BPF_REG_9, BPF_REG_7);
   a.add_to(BPF_REG_9, head);
 }

@@ -28,16 +28,27 @@ void leave_unsampled(Assembler& a, int sampling) {
 }
 
 // r8 becomes process << 32 | thread. Leaves, unless the process is wanted.
-void leave_stranger(Assembler& a, int processes) {
+void leave_stranger(Assembler& a, const Processes& processes) {
   a.helper(kPidTgid);
   a.move(BPF_REG_8, BPF_REG_0);
-  if (processes < 0) return;
+  if (processes.all < 0) return;
   a.shift_right(BPF_REG_0, 32);
+  a.move(BPF_REG_9, BPF_REG_0);
+  a.mask(BPF_REG_0, kFewProcesses - 1);
   a.store32(BPF_REG_10, -4, BPF_REG_0);
-  look_up(a, processes);
-  const std::size_t known = a.unless_zero(BPF_REG_0);
+  look_up(a, processes.few);
+  const std::size_t none = a.if_zero(BPF_REG_0);
+  a.load32(BPF_REG_1, BPF_REG_0, 0);
+  const std::size_t stranger = a.if_zero(BPF_REG_1);
+  const std::size_t known = a.if_equal(BPF_REG_1, BPF_REG_9);
+  a.store32(BPF_REG_10, -4, BPF_REG_9);
+  look_up(a, processes.all);
+  const std::size_t found = a.unless_zero(BPF_REG_0);
+  a.land(none);
+  a.land(stranger);
   a.leave();
   a.land(known);
+  a.land(found);
 }
 
 // r7 becomes a ring of this CPU that is ours from now on; leaves where none is free.
@@ -68,7 +79,7 @@ void give_back(Assembler& a) {
 // r9 becomes where the record is written in r7, less kRingData; leaves where there is no room.
 void find_room(Assembler& a, const CallProgram& wanted) {
   look_at_ring(a, BPF_REG_1, BPF_REG_3, BPF_REG_4);
-  const std::uint32_t most = sizeof(CallSlot) + (wanted.payload_bytes + kLine - 1) / kLine * kLine;
+  const std::uint32_t most = sizeof(CallSlot) + (wanted.payload_bytes + kWord - 1) / kWord * kWord;
   const std::size_t room = a.if_at_most(BPF_REG_4, static_cast<std::int32_t>(wanted.ring_bytes - most));
   a.set(BPF_REG_1, 1);
   a.add_atomic64(BPF_REG_7, BPF_REG_1, at(offsetof(RingHead, lost)));
@@ -132,11 +143,11 @@ void write_payload(Assembler& a, std::uint32_t bytes) {
   a.land(read);
 }
 
-// r6 bytes lie behind the slot.
-void submit_call(Assembler& a, std::uint32_t event) {
-  a.store32(BPF_REG_9, in_slot(offsetof(CallSlot, captured)), BPF_REG_6);
-  a.plus(BPF_REG_6, static_cast<std::int32_t>(sizeof(CallSlot) + kLine - 1));
-  a.mask(BPF_REG_6, -static_cast<std::int32_t>(kLine));
+// The slot is so many bytes long, and r6 lie behind it.
+void submit_call(Assembler& a, std::uint32_t event, std::size_t bytes = sizeof(CallSlot)) {
+  if (bytes == sizeof(CallSlot)) a.store32(BPF_REG_9, in_slot(offsetof(CallSlot, captured)), BPF_REG_6);
+  a.plus(BPF_REG_6, static_cast<std::int32_t>(bytes + kWord - 1));
+  a.mask(BPF_REG_6, -static_cast<std::int32_t>(kWord));
   a.store16(BPF_REG_9, in_slot(offsetof(CallSlot, bytes)), BPF_REG_6);
   a.set(BPF_REG_1, static_cast<std::int32_t>(event));
   a.store16(BPF_REG_9, in_slot(offsetof(CallSlot, event)), BPF_REG_1);
@@ -152,13 +163,13 @@ void submit_call(Assembler& a, std::uint32_t event) {
 std::vector<bpf_insn> call_program(const CallProgram& wanted, const btf::Scheduler& types) {
   Assembler a;
   a.move(BPF_REG_6, BPF_REG_1);
-  if (wanted.what == Typed::kFork && wanted.processes >= 0) {
+  if (wanted.what == Typed::kFork && wanted.processes.all >= 0) {
     a.load64(BPF_REG_1, BPF_REG_6, argument(1));
     a.load32(BPF_REG_9, BPF_REG_1, static_cast<std::int16_t>(types.pid));
     adopt(a, wanted.processes);
   }
   if (wanted.sampling >= 0) leave_unsampled(a, wanted.sampling);
-  leave_stranger(a, wanted.what == Typed::kFork ? -1 : wanted.processes);
+  leave_stranger(a, wanted.what == Typed::kFork ? Processes{} : wanted.processes);
   take_ring(a, wanted);
   find_room(a, wanted);
   a.helper(kKtime);
@@ -191,7 +202,7 @@ std::vector<bpf_insn> call_program(const CallProgram& wanted, const btf::Schedul
       a.store32_value(BPF_REG_9, in_slot(offsetof(CallSlot, flags)), 0);
     }
     a.set(BPF_REG_6, 0);
-    submit_call(a, wanted.event);
+    submit_call(a, wanted.event, wanted.what == Typed::kArrival ? kArrivalBytes : sizeof(CallSlot));
     return a.code();
   }
   a.load64(BPF_REG_1, BPF_REG_6, argument(2));

@@ -14,13 +14,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "system/bpf_program.hpp"
 #include "system/bpf_scheduler.hpp"
 #include "system/btf.hpp"
 
 namespace latlab::system::bpf {
 
 // Begins as Slot does, so that the reader of a ring needs no more; `captured` bytes of what the call moved
-// lie behind it, and it ends with a whole line.
+// lie behind it, and it ends with a whole word. An arrival ends behind `flags`.
 struct CallSlot {
   std::uint64_t time_ns;   // CLOCK_MONOTONIC
   std::uint64_t pid_tgid;  // of the current task: process << 32 | thread
@@ -39,6 +40,7 @@ struct CallSlot {
 static_assert(sizeof(CallSlot) == kLine && offsetof(CallSlot, event) == offsetof(Slot, event) &&
               offsetof(CallSlot, bytes) == offsetof(Slot, bytes));
 
+inline constexpr std::size_t kArrivalBytes = offsetof(CallSlot, call);
 inline constexpr std::uint32_t kCallRings = 2;  // a CPU's
 inline constexpr std::uint32_t kMostCaptured = 1024;
 
@@ -50,8 +52,8 @@ struct CallProgram {
   int counters = -1;  // where an event is counted for which no ring was free
   std::uint32_t event = 0;
   std::uint32_t payload_bytes = 0;  // at most so many are captured, a multiple of 8, up to kMostCaptured
-  int processes = -1;  // of these alone; -1: of all; of a fork those whose children become wanted
-  int sampling = -1;   // by the socket; -1: all are wanted
+  Processes processes;  // of these alone; none: of all; of a fork those whose children become wanted
+  int sampling = -1;    // by the socket; -1: all are wanted
 };
 std::vector<bpf_insn> call_program(const CallProgram& wanted, const btf::Scheduler& types);
 

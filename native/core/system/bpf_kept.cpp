@@ -35,20 +35,23 @@ void keep_registers(const std::uint8_t* from, std::vector<std::int64_t>& to) {
   to.insert(to.end(), row, row + kBpfRegisters);
 }
 
-// How many of a slot's bytes the program of that kind writes.
-std::size_t told_by(const bpf::Slot& slot, bpf::Typed what, std::size_t captured) {
-  switch (what) {
-    case bpf::Typed::kSwitch:
-      return offsetof(bpf::SwitchSlot, rest);
-    case bpf::Typed::kWaking:
-      return offsetof(bpf::Slot, other);
-    case bpf::Typed::kArrival:
-      return offsetof(bpf::CallSlot, call);
-    case bpf::Typed::kTransfer:
-      return sizeof(bpf::CallSlot) + captured;
-    default:
-      return slot.bytes;
-  }
+// The bytes of its slot without what a call moved.
+std::size_t bytes_of(bpf::Typed what, const BpfEvent& event) {
+  if (what == bpf::Typed::kArrival) return bpf::kArrivalBytes;
+  if (bpf::is_call(what)) return sizeof(bpf::CallSlot);
+  return what == bpf::Typed::kSwitch && event.registers ? sizeof(bpf::SwitchSlot) : sizeof(bpf::Slot);
+}
+
+// A slot like it was of this, too: a switch's or a wake-up's other thread, a call's descriptor, a socket.
+std::uint64_t like(bpf::Typed what, const bpf::Slot& slot) {
+  if (what == bpf::Typed::kTransfer)
+    return static_cast<std::uint64_t>(reinterpret_cast<const bpf::CallSlot&>(slot).first);
+  if (bpf::is_call(what)) return reinterpret_cast<const bpf::CallSlot&>(slot).subject;
+  return static_cast<std::uint64_t>(slot.pid);
+}
+
+std::size_t place_of(std::uint64_t key) {
+  return (key * bpf::kSpread) >> 56U;  // below 256
 }
 
 template <class Value>
@@ -97,26 +100,31 @@ void BpfKept::keep(const std::uint8_t* record, std::size_t bytes) {
 }
 
 void BpfKept::keep(std::int32_t cpu, const bpf::Slot& slot, bpf::Typed what) {
+  if (what == bpf::Typed::kName && slot.bytes == sizeof(bpf::NameSlot)) {
+    names_.add(reinterpret_cast<const bpf::NameSlot&>(slot));
+    return;
+  }
   // A record that no program of ours wrote: who else has the memory may spoil it, and not end us.
-  const std::size_t least = what == bpf::Typed::kSwitch ? sizeof(bpf::SwitchSlot) : sizeof(bpf::Slot);
-  if (slot.event >= events_.size() || what == bpf::Typed::kNone || what == bpf::Typed::kInterrupt ||
-      slot.bytes < least || (!bpf::is_call(what) && slot.bytes != least)) {
+  if (slot.event >= events_.size() || what == bpf::Typed::kNone || what == bpf::Typed::kInterrupt) {
     ++dropped_;
     return;
   }
+  const BpfEvent& event = events_[slot.event];
+  const std::size_t least = bytes_of(what, event);
+  const bool transfer = what == bpf::Typed::kTransfer;
   const std::size_t captured =
-      what == bpf::Typed::kTransfer ? reinterpret_cast<const bpf::CallSlot&>(slot).captured : 0;
-  if (captured > slot.bytes - least) {
+      transfer && slot.bytes >= least ? reinterpret_cast<const bpf::CallSlot&>(slot).captured : 0;
+  if (slot.bytes < least || captured > slot.bytes - least || (!transfer && slot.bytes != least)) {
     ++dropped_;
     return;
   }
   if (!has_room(slot.bytes)) return;
-  if (!slots_.add(cpu, slot, told_by(slot, what, captured))) {
+  if (!slots_.add(cpu, slot, least + captured, like(what, slot))) {
     ++dropped_;
     return;
   }
   ++slot_counts_[slot.event];
-  note(events_[slot.event], slot, what);
+  note(event, slot, what);
 }
 
 // Of what just came.
@@ -137,7 +145,14 @@ void BpfKept::note(const BpfEvent& event, const bpf::Slot& slot, bpf::Typed what
 }
 
 void BpfKept::count(const BpfEvent& event, std::uint64_t key) {
-  if (event.counted) ++counts_[static_cast<std::size_t>(&event - events_.data())][key];
+  if (!event.counted) return;
+  const auto index = static_cast<std::uint32_t>(&event - events_.data());
+  Count& here = counting_[place_of(key + index)];
+  if (here.key != key || here.event != index) {
+    if (here.count > 0) counts_[here.event][here.key] += here.count;
+    here = {key, index, 0};
+  }
+  ++here.count;
 }
 
 bool BpfKept::has_room(std::size_t bytes) {
@@ -174,14 +189,15 @@ void BpfKept::note_descriptor(std::int32_t pid, std::int64_t descriptor) {
   if (descriptor < 0 || descriptor >= kMostDescriptor) return;
   const std::uint64_t key = (static_cast<std::uint64_t>(static_cast<std::uint32_t>(pid)) << 32U) |
                             static_cast<std::uint64_t>(descriptor);
-  if (key == last_noted_) return;
-  last_noted_ = key;
+  std::uint64_t& recent = recent_[place_of(key)];
+  if (key + 1 == recent) return;
+  recent = key + 1;
   if (noted_.insert(key).second)
     notes_.descriptors.insert(notes_.descriptors.end(), {pid, static_cast<std::int32_t>(descriptor)});
 }
 
 BpfKept::Taken BpfKept::take() {
-  Taken out{std::move(kept_), std::exchange(slots_, {}), std::move(slot_counts_)};
+  Taken out{std::move(kept_), std::exchange(slots_, {}), std::move(slot_counts_), names_};
   clear();
   return out;
 }
@@ -207,7 +223,7 @@ std::vector<BpfSamples> BpfKept::columns_of(Taken taken, const std::vector<bpf::
       append(what, reinterpret_cast<const bpf::CallSlot&>(slot), cpu, events_[slot.event],
              taken.columns[slot.event]);
     else
-      append(slot, cpu, events_[slot.event], taken.columns[slot.event]);
+      append(what, slot, cpu, events_[slot.event], taken.names, taken.columns[slot.event]);
   });
   return std::move(taken.columns);
 }
@@ -221,12 +237,16 @@ std::vector<std::uint64_t> BpfKept::waiting() const {
 BpfNotes BpfKept::notes() {
   // From here on each is news again: a descriptor that is closed and opened anew is another thing.
   noted_.clear();
-  last_noted_ = 0;
+  recent_.fill(0);
   return std::exchange(notes_, {});
 }
 
 std::vector<BpfCounts> BpfKept::counts() {
   std::vector<BpfCounts> out(events_.size());
+  for (Count& one : counting_) {
+    if (one.count > 0) counts_[one.event][one.key] += one.count;
+    one = {};
+  }
   for (std::size_t i = 0; i < events_.size(); ++i) {
     for (const auto& [key, count] : counts_[i]) {
       out[i].keys.push_back(key);

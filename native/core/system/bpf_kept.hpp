@@ -5,6 +5,7 @@
 // when it is taken: while a program is observed, it wants the CPU itself.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <unordered_map>
@@ -14,6 +15,7 @@
 #include "system/bpf_calls.hpp"
 #include "system/bpf_trace.hpp"
 #include "system/slot_store.hpp"
+#include "system/thread_names.hpp"
 
 namespace latlab::system {
 
@@ -27,7 +29,7 @@ class BpfKept {
 
   // Of a program on perf's tracepoint: a RecordHead, and what follows it.
   void keep(const std::uint8_t* record, std::size_t bytes);
-  // Of one on the kernel's own tracepoint, which is this for that event.
+  // Of one on the kernel's own tracepoint, which is this for that event; of a name, that of no event.
   void keep(std::int32_t cpu, const bpf::Slot& slot, bpf::Typed what);
 
   // What was kept so far, of each event, and nothing of it is kept any longer.
@@ -35,6 +37,7 @@ class BpfKept {
     std::vector<BpfSamples> columns;  // of those that came by perf's tracepoints
     SlotStore slots;
     std::vector<std::uint64_t> counts;  // of the slots, by event
+    ThreadNames names;
   };
   Taken take();
   // Its columns; needs no lock. `kinds`: of each event.
@@ -58,13 +61,21 @@ class BpfKept {
   std::vector<BpfSamples> kept_;
   SlotStore slots_;
   std::vector<std::uint64_t> slot_counts_;
+  ThreadNames names_;  // of all that was seen, also before it was taken
   std::size_t most_bytes_ = 0, kept_bytes_ = 0;
   std::uint64_t dropped_ = 0;
   std::vector<bool> watched_;  // by the call's number
   BpfNotes notes_;
   std::unordered_set<std::uint64_t> noted_;
-  std::uint64_t last_noted_ = 0;
   std::vector<std::unordered_map<std::uint64_t, std::uint32_t>> counts_;  // by event
+  // In front of both, by the keys' hashes: calls go through few descriptors and sockets.
+  static constexpr std::size_t kRecent = 256;
+  std::array<std::uint64_t, kRecent> recent_{};
+  struct Count {
+    std::uint64_t key = 0;
+    std::uint32_t event = 0, count = 0;
+  };
+  std::array<Count, kRecent> counting_{};
 };
 
 }  // namespace latlab::system

@@ -213,18 +213,25 @@ std::vector<bpf_insn> program(const Program& wanted) {
 
 }  // namespace
 
-void adopt(Assembler& a, int processes) {
-  find_process(a, processes);
+void adopt(Assembler& a, const Processes& processes) {
+  find_process(a, processes.all);
   const std::size_t stranger = a.if_zero(BPF_REG_0);
   a.store32(BPF_REG_10, -4, BPF_REG_9);
   a.store32_value(BPF_REG_10, -8, 1);
-  a.map(BPF_REG_1, processes);
+  a.map(BPF_REG_1, processes.all);
   a.move(BPF_REG_2, BPF_REG_10);
   a.plus(BPF_REG_2, -4);
   a.move(BPF_REG_3, BPF_REG_10);
   a.plus(BPF_REG_3, -8);
   a.set(BPF_REG_4, BPF_ANY);
   a.helper(kMapUpdate);
+  a.move(BPF_REG_1, BPF_REG_9);
+  a.mask(BPF_REG_1, kFewProcesses - 1);
+  a.store32(BPF_REG_10, -4, BPF_REG_1);
+  look_up(a, processes.few);
+  const std::size_t none = a.if_zero(BPF_REG_0);
+  a.store32(BPF_REG_0, 0, BPF_REG_9);
+  a.land(none);
   a.land(stranger);
 }
 
@@ -268,6 +275,10 @@ int make_rings(std::size_t bytes, std::uint32_t count) {
                   "making the rings of the BPF programs", kMappable);
 }
 
+int make_names() {
+  return make_map(BPF_MAP_TYPE_ARRAY, 4, 4, kNameEntries, "making the map of names of the BPF programs");
+}
+
 int make_contexts() {
   return make_map(kPerCpuArray, 4, kContextBytes, 1, "making the contexts of the BPF programs");
 }
@@ -276,14 +287,21 @@ int make_processes() {
   return make_map(BPF_MAP_TYPE_HASH, 4, 4, 65536, "making the map of processes of the BPF programs");
 }
 
-void add_process(int processes, std::uint32_t pid) {
-  std::uint32_t one = 1;
-  bpf_attr attributes{};
-  attributes.map_fd = static_cast<std::uint32_t>(processes);
-  attributes.key = reinterpret_cast<std::uint64_t>(&pid);
-  attributes.value = reinterpret_cast<std::uint64_t>(&one);
-  attributes.flags = BPF_ANY;
-  if (call(BPF_MAP_UPDATE_ELEM, attributes) < 0) fail("telling the BPF programs of a process");
+int make_few_processes() {
+  return make_map(BPF_MAP_TYPE_ARRAY, 4, 4, kFewProcesses, "making the map of processes of the BPF programs");
+}
+
+void add_process(const Processes& processes, std::uint32_t pid) {
+  const auto put = [](int map, std::uint32_t key, std::uint32_t value) {
+    bpf_attr attributes{};
+    attributes.map_fd = static_cast<std::uint32_t>(map);
+    attributes.key = reinterpret_cast<std::uint64_t>(&key);
+    attributes.value = reinterpret_cast<std::uint64_t>(&value);
+    attributes.flags = BPF_ANY;
+    if (call(BPF_MAP_UPDATE_ELEM, attributes) < 0) fail("telling the BPF programs of a process");
+  };
+  put(processes.all, pid, 1);  // first: who finds another one in the entry looks here
+  put(processes.few, pid % kFewProcesses, pid);
 }
 
 int load(const Program& wanted) {

@@ -47,19 +47,29 @@ std::uint64_t read_counter(int counters, std::uint32_t index);
 // hashes' salt. A key's hash is the upper half of (key's lower half ^ salt) * kSpread.
 int make_sampling();
 inline constexpr std::uint64_t kSpread = 0x9E3779B97F4A7C15;  // 2^64 by the golden ratio (Knuth, 6.4)
+// The processes whose events are wanted: a map of all of them; and one whose entry at a process's number
+// modulo kFewProcesses is 0 where none with that remainder is wanted, or such a one: looking there takes a
+// tenth of the time, and most calls of a machine are a stranger's.
+struct Processes {
+  int all = -1;
+  int few = -1;
+};
 class Assembler;
 // Leaves, unless the key whose lower half is in r1 is wanted.
 void leave_unless_low(Assembler& a, int sampling);
 // Of a fork by a wanted process: the child whose number is in r9 is wanted from its first call on.
-void adopt(Assembler& a, int processes);
+void adopt(Assembler& a, const Processes& processes);
 // A map of so many values of so many bytes, which this process maps too: see bpf_scheduler.hpp.
 int make_rings(std::size_t bytes, std::uint32_t count);
 // A map of one value a CPU, which no reader sees: a word of the interrupts that it is in, 16 bits each; how
 // long it has served interrupts so far, in ns; and since when each of the first three, or 0.
 int make_contexts();
-// A map of the processes whose events are wanted, and a process into it.
+// A map of the threads whose names were told, see bpf_scheduler.hpp.
+int make_names();
+inline constexpr std::uint32_t kFewProcesses = 1U << 16U;
 int make_processes();
-void add_process(int processes, std::uint32_t pid);
+int make_few_processes();
+void add_process(const Processes& processes, std::uint32_t pid);
 
 struct Program {
   int ring = -1;
@@ -72,7 +82,7 @@ struct Program {
   // recvmsg and their kin the first buffer).
   std::uint32_t payload_bytes = 0;
   std::uint32_t length_at = 0;  // where the record has the call's result, an int: no more is copied
-  int processes = -1;           // of these alone; -1: of all
+  int processes = -1;           // of these alone (Processes::all); -1: of all
   std::uint32_t key_at = 0;     // where the record has a word by which events are sampled; 0: all are wanted
   int sampling = -1;
   int contexts = -1;  // of make_contexts, for the two that follow
@@ -86,7 +96,7 @@ struct Program {
   std::uint64_t untimed = 0;
   // Of a fork: where its record has the child's number, which becomes wanted if the parent's process is.
   std::uint32_t adopts_at = 0;
-  int adopting = -1;          // of make_processes
+  Processes adopting;
   std::uint32_t reports = 0;  // 1: its record has the CPU's word; 2: how long it has served interrupts
   // What the kernel's types call the tracepoint (btf.hpp), for one that gets its arguments as they are, and
   // no record; such a one must keep a context. 0: by perf's tracepoint.

@@ -21,6 +21,9 @@ constexpr std::int32_t kUninterruptible = 2;  // TASK_UNINTERRUPTIBLE
 constexpr std::int32_t kFreezes = 0x200;
 constexpr std::int32_t kTrapFreeze = 1 << 23;  // JOBCTL_TRAP_FREEZE
 
+constexpr std::size_t kMostBytes = sizeof(SwitchSlot) + 2 * sizeof(NameSlot);
+constexpr std::uint64_t kTwice = 1ULL << 31U;  // in an entry of names: beside the thread, which is below it
+
 // r6: the arguments; r7: this CPU's ring; r8: its head; r9: where the record is written, less kRingData.
 // Leaves where there is no room.
 void reserve(Assembler& a, const SchedulerProgram& wanted) {
@@ -36,8 +39,7 @@ void reserve(Assembler& a, const SchedulerProgram& wanted) {
   a.load64(BPF_REG_1, BPF_REG_7, at(offsetof(RingHead, busy)));
   const std::size_t busy = a.unless_zero(BPF_REG_1);
   look_at_ring(a, BPF_REG_8, BPF_REG_9, BPF_REG_1);
-  const std::size_t room =
-      a.if_at_most(BPF_REG_1, static_cast<std::int32_t>(wanted.ring_bytes - sizeof(SwitchSlot)));
+  const std::size_t room = a.if_at_most(BPF_REG_1, static_cast<std::int32_t>(wanted.ring_bytes - kMostBytes));
   a.land(busy);
   a.set(BPF_REG_1, 1);
   a.add_atomic64(BPF_REG_7, BPF_REG_1, at(offsetof(RingHead, lost)));
@@ -60,7 +62,10 @@ void stamp(Assembler& a, const SchedulerProgram& wanted, std::size_t bytes) {
   a.store64(BPF_REG_9, in_slot(offsetof(Slot, time_ns)), BPF_REG_0);
   a.store32_value(BPF_REG_9, in_slot(offsetof(Slot, event)),
                   static_cast<std::int32_t>(wanted.event | (bytes << 16U)));
-  if (wanted.reports == 0) return;
+  if (wanted.reports == 0) {
+    a.store64_value(BPF_REG_9, in_slot(offsetof(Slot, context)), 0);
+    return;
+  }
   find_context(a, wanted.contexts);
   a.set(BPF_REG_1, 0);
   const std::size_t unknown = a.if_zero(BPF_REG_0);
@@ -74,11 +79,52 @@ void copy32(Assembler& a, std::size_t to, std::uint8_t from, std::uint32_t offse
   a.store32(BPF_REG_9, in_slot(to), BPF_REG_2);
 }
 
-void copy_name(Assembler& a, std::size_t to, std::uint8_t from, std::uint32_t offset) {
-  for (std::size_t part = 0; part < 16; part += 8) {
-    a.load64(BPF_REG_2, from, at(offset + part));
-    a.store64(BPF_REG_9, in_slot(to + part), BPF_REG_2);
-  }
+void copy16(Assembler& a, std::size_t to, std::uint8_t from, std::uint32_t offset) {
+  a.load32(BPF_REG_2, from, at(offset));
+  a.store16(BPF_REG_9, in_slot(to), BPF_REG_2);
+}
+
+// r0 becomes the address of the entry of the thread whose number is in `thread`, or 0; the number stands at
+// -8.
+void find_name(Assembler& a, int names, std::uint8_t thread) {
+  a.store32(BPF_REG_10, -8, thread);
+  a.mask(thread, kNameEntries - 1);
+  a.store32(BPF_REG_10, -4, thread);
+  look_up(a, names);
+}
+
+// Before the record: another one with the name of the task that is this argument, unless it was told.
+void tell_name(Assembler& a, const SchedulerProgram& wanted, const btf::Scheduler& task, int index) {
+  a.load64(BPF_REG_1, BPF_REG_6, argument(index));
+  a.load32(BPF_REG_2, BPF_REG_1, at(task.pid));
+  find_name(a, wanted.names, BPF_REG_2);
+  const std::size_t none = a.if_zero(BPF_REG_0);
+  a.load32(BPF_REG_1, BPF_REG_0, 0);
+  a.load32(BPF_REG_2, BPF_REG_10, -8);
+  const std::size_t told = a.if_equal(BPF_REG_1, BPF_REG_2);
+  a.shift_right(BPF_REG_1, 31);  // kTwice
+  const std::size_t once = a.if_zero(BPF_REG_1);
+  a.set(BPF_REG_2, 0);
+  a.land(once);
+  a.store32(BPF_REG_0, 0, BPF_REG_2);
+  a.helper(kKtime);
+  a.store64(BPF_REG_9, in_slot(offsetof(NameSlot, time_ns)), BPF_REG_0);
+  a.store32_value(BPF_REG_9, in_slot(offsetof(NameSlot, event)),
+                  static_cast<std::int32_t>(wanted.name_event | (sizeof(NameSlot) << 16U)));
+  a.store32_value(BPF_REG_9, in_slot(offsetof(NameSlot, unused)), 0);
+  a.load64(BPF_REG_1, BPF_REG_6, argument(index));
+  copy32(a, offsetof(NameSlot, pid_tgid), BPF_REG_1, task.pid);
+  copy32(a, offsetof(NameSlot, pid_tgid) + 4, BPF_REG_1, task.tgid);
+  a.load64(BPF_REG_2, BPF_REG_1, at(task.comm));
+  a.store64(BPF_REG_9, in_slot(offsetof(NameSlot, first)), BPF_REG_2);
+  a.load64(BPF_REG_2, BPF_REG_1, at(task.comm + 8));
+  a.store64(BPF_REG_9, in_slot(offsetof(NameSlot, second)), BPF_REG_2);
+  a.plus(BPF_REG_8, sizeof(NameSlot));
+  a.move(BPF_REG_1, BPF_REG_8);
+  a.load64(BPF_REG_3, BPF_REG_7, at(offsetof(RingHead, base)));
+  place_in_ring(a, BPF_REG_1, BPF_REG_3, wanted.ring_bytes);
+  a.land(told);
+  a.land(none);
 }
 
 // Into r5, of the task in r1 that leaves.
@@ -154,15 +200,12 @@ void write_switch(Assembler& a, const SchedulerProgram& wanted, const btf::Sched
   a.load64(BPF_REG_1, BPF_REG_6, argument(1));
   copy32(a, offsetof(Slot, pid_tgid), BPF_REG_1, task.pid);
   copy32(a, offsetof(Slot, pid_tgid) + 4, BPF_REG_1, task.tgid);
-  copy_name(a, offsetof(Slot, comm), BPF_REG_1, task.comm);
-  copy32(a, offsetof(Slot, prio), BPF_REG_1, task.prio);
+  copy16(a, offsetof(Slot, prio), BPF_REG_1, task.prio);
   report_state(a, task);
   a.store32(BPF_REG_9, in_slot(offsetof(Slot, number)), BPF_REG_5);
   a.load64(BPF_REG_1, BPF_REG_6, argument(2));
   copy32(a, offsetof(Slot, pid), BPF_REG_1, task.pid);
-  a.load32(BPF_REG_2, BPF_REG_1, at(task.prio));
-  a.store64(BPF_REG_9, in_slot(offsetof(Slot, other)), BPF_REG_2);  // and what is unused behind it
-  copy_name(a, offsetof(SwitchSlot, next_comm), BPF_REG_1, task.comm);
+  copy16(a, offsetof(Slot, other), BPF_REG_1, task.prio);
   if (wanted.registers) copy_registers(a);
 }
 
@@ -171,12 +214,11 @@ void write_other(Assembler& a, const SchedulerProgram& wanted, const btf::Schedu
   a.store64(BPF_REG_9, in_slot(offsetof(Slot, pid_tgid)), BPF_REG_0);
   a.load64(BPF_REG_1, BPF_REG_6, argument(0));
   copy32(a, offsetof(Slot, pid), BPF_REG_1, task.pid);
-  copy_name(a, offsetof(Slot, comm), BPF_REG_1, task.comm);
-  copy32(a, offsetof(Slot, prio), BPF_REG_1, task.prio);
+  copy16(a, offsetof(Slot, prio), BPF_REG_1, task.prio);
   copy32(a, offsetof(Slot, number), BPF_REG_1, task.cpu);
-  if (wanted.what != Typed::kMove) return;
-  a.load64(BPF_REG_2, BPF_REG_6, argument(1));
-  a.store32(BPF_REG_9, in_slot(offsetof(Slot, other)), BPF_REG_2);
+  a.set(BPF_REG_2, 0);
+  if (wanted.what == Typed::kMove) a.load64(BPF_REG_2, BPF_REG_6, argument(1));
+  a.store16(BPF_REG_9, in_slot(offsetof(Slot, other)), BPF_REG_2);
 }
 
 // Behind the record: takes the stack of who leaves, unless it is a stranger's, or its samples are spent for
@@ -245,9 +287,12 @@ Typed typed(std::string_view tracepoint, std::string_view arguments) {
 }
 
 std::vector<bpf_insn> scheduler_program(const SchedulerProgram& wanted, const btf::Scheduler& task) {
-  const std::size_t bytes = wanted.what == Typed::kSwitch ? sizeof(SwitchSlot) : sizeof(Slot);
+  const bool switches = wanted.what == Typed::kSwitch;
+  const std::size_t bytes = switches && wanted.registers ? sizeof(SwitchSlot) : sizeof(Slot);
   Assembler a;
   reserve(a, wanted);
+  for (const int one : {1, 2})
+    if (switches && wanted.names >= 0) tell_name(a, wanted, task, one);
   stamp(a, wanted, bytes);
   if (wanted.what == Typed::kSwitch)
     write_switch(a, wanted, task);
@@ -255,6 +300,24 @@ std::vector<bpf_insn> scheduler_program(const SchedulerProgram& wanted, const bt
     write_other(a, wanted, task);
   submit(a, bytes);
   if (wanted.what == Typed::kSwitch && wanted.stacks.outputs >= 0) take_stack(a, wanted.stacks, task);
+  a.leave();
+  return a.code();
+}
+
+std::vector<bpf_insn> name_program(int names, bool renames, const btf::Scheduler& task) {
+  Assembler a;
+  a.load64(BPF_REG_1, BPF_REG_1, argument(renames ? 0 : 1));
+  a.load32(BPF_REG_2, BPF_REG_1, at(task.pid));
+  find_name(a, names, BPF_REG_2);
+  const std::size_t none = a.if_zero(BPF_REG_0);
+  a.set64(BPF_REG_1, 0);
+  if (renames) {
+    a.load32(BPF_REG_1, BPF_REG_10, -8);
+    a.set64(BPF_REG_2, kTwice);
+    a.both(BPF_REG_1, BPF_REG_2);
+  }
+  a.store32(BPF_REG_0, 0, BPF_REG_1);
+  a.land(none);
   a.leave();
   return a.code();
 }

@@ -4,7 +4,7 @@
 //
 // BPF programs on the scheduler's hottest tracepoints that get the kernel's arguments as they are: no record
 // is made of them first, and no lock is taken. Each CPU has a ring of its own in memory that is mapped: a
-// record is some stores to one or two lines of the cache. A CPU's ring is begun anew whenever it was read to
+// record is some stores to one line of the cache. A CPU's ring is begun anew whenever it was read to
 // its end, so that the same few lines are written, which are in the cache yet.
 #pragma once
 
@@ -33,35 +33,45 @@ struct RingHead {
   std::uint64_t tail;  // by the reader, in a line of its own
 };
 
-// What each tracepoint tells, in one line of the cache; and more of it by a switch, in two.
+// What each tracepoint tells, in words; and more of it by a switch, where registers are asked for. Each line
+// of the cache that is written costs who is observed: the reader had it last, often on another CPU. So a name
+// is no part of it: a thread's is told once, before the switch that it first has a part in (NameSlot).
 struct Slot {
   std::uint64_t time_ns;   // CLOCK_MONOTONIC
   std::uint64_t pid_tgid;  // of the current task: process << 32 | thread
   std::uint64_t context;   // see Program::reports
   std::uint16_t event;     // index in the request
-  std::uint16_t bytes;
-  std::int32_t number;  // a switch: prev_state; a wake-up: target_cpu; a move: orig_cpu
-  char comm[16];        // of who leaves, is woken, or is moved
-  std::int32_t prio;    // likewise
-  std::int32_t pid;     // of who is woken or moved; a switch: next_pid
-  std::int32_t other;   // a switch: next_prio; a move: dest_cpu
-  std::int32_t unused;
+  std::uint16_t bytes;     // whole words
+  std::int32_t number;     // a switch: prev_state; a wake-up: target_cpu; a move: orig_cpu
+  std::int32_t pid;        // of who is woken or moved; a switch: next_pid
+  std::int16_t prio;       // of who leaves, is woken, or is moved
+  std::int16_t other;      // a switch: next_prio; a move: dest_cpu
 };
 struct SwitchSlot {
   Slot slot;
-  char next_comm[16];
-  std::int64_t registers[3];  // where asked for: the leaving thread's call, first and fourth argument
-  std::int64_t rest[3];
+  std::int64_t registers[3];  // the leaving thread's call, first and fourth argument
+};
+// How a thread is called at a time; begins and ends as Slot does.
+struct NameSlot {
+  std::uint64_t time_ns;
+  std::uint64_t pid_tgid;  // of who is called so
+  std::uint64_t first;     // the name's bytes
+  std::uint16_t event;
+  std::uint16_t bytes;
+  std::int32_t unused;
+  std::uint64_t second;
 };
 inline constexpr std::size_t kLine = 64;
-static_assert(sizeof(Slot) == kLine && sizeof(SwitchSlot) == 2 * kLine);
+inline constexpr std::size_t kWord = 8;  // what records are whole numbers of
+static_assert(sizeof(Slot) == 40 && sizeof(SwitchSlot) == kLine && sizeof(NameSlot) == sizeof(Slot));
+static_assert(offsetof(NameSlot, event) == offsetof(Slot, event));
 
 inline constexpr std::size_t kRingData = 2 * kLine;  // behind the head
 // So many bytes are a CPU's value beside the data: its head, and room for a record that begins in the last
-// line.
+// word.
 inline constexpr std::size_t kRingMore = 4096;
 
-enum class Typed { kNone, kSwitch, kWaking, kMove, kInterrupt, kTransfer, kArrival, kFault, kFork };
+enum class Typed { kNone, kSwitch, kWaking, kMove, kInterrupt, kTransfer, kArrival, kFault, kFork, kName };
 constexpr bool is_call(Typed what) {  // of bpf_calls.hpp
   return what == Typed::kTransfer || what == Typed::kArrival || what == Typed::kFault || what == Typed::kFork;
 }
@@ -94,7 +104,16 @@ struct SchedulerProgram {
   int contexts = -1;
   std::uint32_t reports = 0;  // as of Program
   StackGate stacks;           // of a switch
+  int names = -1;             // of make_names, of a switch; -1: no names are told
+  std::uint32_t name_event = 0;
 };
 std::vector<bpf_insn> scheduler_program(const SchedulerProgram& wanted, const btf::Scheduler& task);
+
+// The threads whose names were told stand at their numbers modulo this, in a map of make_names.
+inline constexpr std::uint32_t kNameEntries = 1U << 16U;
+// On who begins (`renames` false: the second argument of sched_process_fork) or is called otherwise from now
+// on (the first of task_rename): the next switch tells its name again, and of a renamed one the second, too:
+// it may be switched away before it is called so.
+std::vector<bpf_insn> name_program(int names, bool renames, const btf::Scheduler& task);
 
 }  // namespace latlab::system::bpf

@@ -32,7 +32,8 @@ constexpr std::uint32_t kBusy = 1U << 31U;     // BPF_RINGBUF_BUSY_BIT
 constexpr std::uint32_t kDiscard = 1U << 30U;  // BPF_RINGBUF_DISCARD_BIT
 constexpr std::size_t kRecordHeader = 8;       // BPF_RINGBUF_HDR_SZ
 constexpr std::uint64_t kAll = 1ULL << 32U;
-constexpr auto kLook = std::chrono::milliseconds(5);
+// Waking costs as much as reading what came in 3 ms of 20,000 requests a second.
+constexpr auto kLook = std::chrono::milliseconds(10);
 
 [[noreturn]] void fail(const std::string& what) {
   throw std::system_error(errno, std::generic_category(), what);
@@ -43,13 +44,13 @@ constexpr auto kLook = std::chrono::milliseconds(5);
 struct BpfTrace::State {
   std::size_t ring_bytes = 0;
   std::vector<BpfEvent> events;
-  Descriptor ring, counters, processes, sampling, contexts;
+  Descriptor ring, counters, processes, few_processes, sampling, contexts, names;
   std::uint64_t* sampled = nullptr;  // one page: the threshold and the salt
   std::uint64_t salt = 0;
   std::vector<Descriptor> programs, typed_programs, tracepoints;
   CpuRings rings, call_rings;        // of the events in `typed`
   std::vector<std::size_t> typed;    // their indices
-  std::vector<bpf::Typed> kinds;     // of each event, kNone for one that isn't
+  std::vector<bpf::Typed> kinds;     // of each event, kNone for one that isn't; behind them, of names
   std::uint8_t* consumer = nullptr;  // one page: how far we have read
   std::uint8_t* producer = nullptr;  // one page: how far was written; then the data, twice
   bpf::StackGate stacks;
@@ -119,14 +120,35 @@ struct BpfTrace::State {
       if (what == bpf::Typed::kSwitch) takes_stacks = false;
     }
   }
-  int load_interrupt(const BpfEvent& event, std::uint32_t type) const {
-    return bpf::load({.contexts = contexts.get(),
-                      .keeps_at = event.keeps_at,
-                      .word_at = event.word_at,
-                      .clears = event.clears,
-                      .untimed = event.untimed,
-                      .type = type});
+  // Once: names of threads, without which a switch is not read from the kernel's own tracepoint.
+  void tell_names(const btf::Scheduler& task) {
+    if (names.get() >= 0) return;
+    Descriptor map(bpf::make_names());
+    const auto attach = [&](const char* name, std::string_view arguments, bool renames) {
+      const auto found = task.tracepoints.find(name);
+      if (found == task.tracepoints.end() || found->second.arguments != arguments)
+        throw std::system_error(ENOTSUP, std::generic_category(), "names of threads");
+      Descriptor program(bpf::load(bpf::name_program(map.get(), renames, task), found->second.type));
+      tracepoints.emplace_back(bpf::attach(program.get()));
+      typed_programs.push_back(std::move(program));
+    };
+    attach("sched_process_fork", "tt", false);
+    attach("task_rename", "tp", true);
+    names = std::move(map);
   }
+
+  int load_interrupt(const BpfEvent& event, std::uint32_t type) const {
+    bpf::Program wanted;
+    wanted.contexts = contexts.get();
+    wanted.keeps_at = event.keeps_at;
+    wanted.word_at = event.word_at;
+    wanted.clears = event.clears;
+    wanted.untimed = event.untimed;
+    wanted.type = type;
+    return bpf::load(wanted);
+  }
+
+  bpf::Processes wanted_processes() const { return {processes.get(), few_processes.get()}; }
 
   int load_call(bpf::Typed what, std::uint32_t index, const btf::Scheduler& types, std::uint32_t type) {
     const BpfEvent& event = events[index];
@@ -138,16 +160,25 @@ struct BpfTrace::State {
                                   counters.get(),
                                   index,
                                   event.payload_bytes,
-                                  event.chosen || event.adopts_at > 0 ? processes.get() : -1,
+                                  event.chosen || event.adopts_at > 0 ? wanted_processes() : bpf::Processes{},
                                   event.key_at > 0 ? sampling.get() : -1};
     return bpf::load(bpf::call_program(wanted, types), type);
   }
 
   int load_scheduler(bpf::Typed what, std::uint32_t index, const btf::Scheduler& task, std::uint32_t type) {
+    tell_names(task);
     rings.open(ring_bytes);
-    bpf::SchedulerProgram wanted{
-        what,           rings.map(),           rings.bytes(), counters.get(), index, events[index].registers,
-        contexts.get(), events[index].reports, stacks};
+    bpf::SchedulerProgram wanted{.what = what,
+                                 .rings = rings.map(),
+                                 .ring_bytes = rings.bytes(),
+                                 .counters = counters.get(),
+                                 .event = index,
+                                 .registers = events[index].registers,
+                                 .contexts = contexts.get(),
+                                 .reports = events[index].reports,
+                                 .stacks = stacks,
+                                 .names = names.get(),
+                                 .name_event = static_cast<std::uint32_t>(events.size())};
     try {
       const int program = bpf::load(bpf::scheduler_program(wanted, task), type);
       takes_stacks |= what == bpf::Typed::kSwitch && stacks.outputs >= 0;
@@ -211,7 +242,9 @@ BpfTrace::BpfTrace(const BpfRequest& request) : state_(std::make_unique<State>()
   }
   state.kept = BpfKept(state.events, request.most_bytes, request.watched_calls);
   state.kinds.resize(state.events.size(), bpf::Typed::kNone);
+  state.kinds.push_back(bpf::Typed::kName);
   state.processes = Descriptor(bpf::make_processes());
+  state.few_processes = Descriptor(bpf::make_few_processes());
   state.contexts = Descriptor(bpf::make_contexts());
   state.sampling = Descriptor(bpf::make_sampling());
   state.map_sampling();
@@ -243,7 +276,7 @@ BpfTrace::BpfTrace(const BpfRequest& request) : state_(std::make_unique<State>()
                         event.clears,
                         event.untimed,
                         event.adopts_at,
-                        state.processes.get(),
+                        state.wanted_processes(),
                         event.reports,
                         0};
     int program = -1;
@@ -266,7 +299,7 @@ BpfTrace::~BpfTrace() {
 }
 
 void BpfTrace::add_process(std::uint32_t pid) {
-  bpf::add_process(state_->processes.get(), pid);
+  bpf::add_process(state_->wanted_processes(), pid);
 }
 
 void BpfTrace::sample(std::uint64_t below) {

@@ -100,10 +100,10 @@ std::optional<Scheduler> read_scheduler() {
   }
   const auto family = types.offset("sock", "__sk_common.skc_family");
   const auto protocol = types.offset("sock", "sk_protocol");
-  std::vector<const char*> names{"sched_process_fork", "sched_switch",     "sched_waking",
-                                 "sched_migrate_task", "softirq_entry",    "softirq_exit",
-                                 "irq_handler_entry",  "irq_handler_exit", "local_timer_entry",
-                                 "local_timer_exit",   "page_fault_user",  "page_fault_kernel"};
+  std::vector<const char*> names{
+      "sched_process_fork", "sched_switch",      "sched_waking",     "sched_migrate_task", "softirq_entry",
+      "softirq_exit",       "irq_handler_entry", "irq_handler_exit", "local_timer_entry",  "local_timer_exit",
+      "page_fault_user",    "page_fault_kernel", "task_rename"};
   if (family && protocol && std::max(*family, *protocol) <= INT16_MAX) {
     out.family = *family;
     out.protocol = *protocol;

@@ -97,29 +97,33 @@ bool fits(bpf::Typed what, const BpfEvent& event) {
   return true;
 }
 
-void append(const bpf::Slot& slot, std::int32_t cpu, const BpfEvent& event, BpfSamples& to) {
+void append(bpf::Typed what, const bpf::Slot& slot, std::int32_t cpu, const BpfEvent& event,
+            const ThreadNames& names, BpfSamples& to) {
   const auto tid = static_cast<std::int32_t>(slot.pid_tgid & 0xFFFFFFFFU);
   const std::size_t row = begin(slot.time_ns, slot.pid_tgid, cpu, event, to);
   const auto put = [&](std::size_t field, const auto& value) {
     if (event.places[field] == 0) return;
     std::memcpy(to.raw.data() + row + event.places[field], &value, sizeof(value));
   };
-  put(0, slot.comm);
-  if (slot.bytes == sizeof(bpf::SwitchSlot)) {
-    const auto& more = reinterpret_cast<const bpf::SwitchSlot&>(slot);
+  const auto prio = static_cast<std::int32_t>(slot.prio), other = static_cast<std::int32_t>(slot.other);
+  if (what == bpf::Typed::kSwitch) {
+    put(0, names.of(tid, slot.time_ns, cpu));
     put(1, tid);
-    put(2, slot.prio);
+    put(2, prio);
     put(3, static_cast<std::int64_t>(slot.number));
-    put(4, more.next_comm);
+    put(4, names.of(slot.pid, slot.time_ns, cpu));
     put(5, slot.pid);
-    put(6, slot.other);
-    if (event.registers)
-      to.registers.insert(to.registers.end(), more.registers, more.registers + kBpfRegisters);
+    put(6, other);
+    if (event.registers) {
+      const auto& registers = reinterpret_cast<const bpf::SwitchSlot&>(slot).registers;
+      to.registers.insert(to.registers.end(), registers, registers + kBpfRegisters);
+    }
   } else {
+    put(0, names.of(slot.pid, slot.time_ns, cpu));
     put(1, slot.pid);
-    put(2, slot.prio);
+    put(2, prio);
     put(3, slot.number);
-    if (event.places.size() > 4) put(4, slot.other);
+    if (event.places.size() > 4) put(4, other);
   }
   if (event.reports > 0) to.context.push_back(static_cast<std::int64_t>(slot.context));
 }

@@ -11,6 +11,7 @@
 #include "system/bpf_calls.hpp"
 #include "system/bpf_scheduler.hpp"
 #include "system/bpf_trace.hpp"
+#include "system/thread_names.hpp"
 
 namespace latlab::system {
 
@@ -52,8 +53,8 @@ void CpuRings::drain(Take take) {
     while (at < end) {
       const auto* slot =
           reinterpret_cast<const bpf::Slot*>(ring + bpf::kRingData + ((at - base) & (bytes_ - 1)));
-      if (slot->bytes < bpf::kLine || slot->bytes > bpf::kRingMore - bpf::kRingData ||
-          slot->bytes % bpf::kLine != 0 || slot->bytes > end - at) {
+      if (slot->bytes < sizeof(bpf::Slot) || slot->bytes > bpf::kRingMore - bpf::kRingData ||
+          slot->bytes % bpf::kWord != 0 || slot->bytes > end - at) {
         unread_ += (end - at) / sizeof(bpf::Slot);  // spoiled by who else has the memory: never wait for it
         at = end;
         break;
@@ -75,8 +76,9 @@ void CpuRings::drain(Take take) {
 bool fits(bpf::Typed what, const BpfEvent& event);
 inline constexpr std::size_t kSwitchPlaces = 7;
 // Adds the slot as the row that perf's tracepoint would have given.
-void append(const bpf::Slot& slot, std::int32_t cpu, const BpfEvent& event, BpfSamples& to);
-// The same of what goes in or out, arrives or is missing: `what` it is.
+void append(bpf::Typed what, const bpf::Slot& slot, std::int32_t cpu, const BpfEvent& event,
+            const ThreadNames& names, BpfSamples& to);
+// The same of what goes in or out, arrives or is missing.
 void append(bpf::Typed what, const bpf::CallSlot& slot, std::int32_t cpu, const BpfEvent& event,
             BpfSamples& to);
 

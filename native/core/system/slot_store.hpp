@@ -7,14 +7,17 @@
 // kept: the same thread does the same with the same subject again and again, and its names, its state and its
 // bytes are the same.
 //
-// An entry: the row of the table of last slots (a byte), the slot's size in lines (a byte), which of its
-// first words differ (four bytes), the time since the slot before, and how much each of these differs, as
-// numbers of seven bits a byte; words of what a call moved as they are. The reader keeps the same table.
+// An entry: the row of the table of last slots (a byte), the slot's size in words (a byte), which eights of
+// its first words differ at all (a byte, a bit each, of which the first is always set); of each of these, in
+// how many bytes each of the eight differs (half a byte each), and these bytes of the differences; words of
+// what a call moved as they are. The time differs from that of the slot before. The reader keeps the same
+// table.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -27,7 +30,8 @@ class SlotStore {
  public:
   // Of the slot only so many bytes are told, the others are 0 when it comes out. False where there is no
   // memory, or the slot is longer than a program makes one.
-  bool add(std::int32_t cpu, const bpf::Slot& slot, std::size_t told);
+  // `like` is what the last slot that it may be like has, too, beside the thread and the event.
+  bool add(std::int32_t cpu, const bpf::Slot& slot, std::size_t told, std::uint64_t like);
   bool empty() const { return pieces_.empty(); }
   std::size_t bytes() const;  // that they take
   // Calls `take(cpu, slot)` for each, in the order in which they came; none is kept any longer.
@@ -37,6 +41,7 @@ class SlotStore {
  private:
   static constexpr std::size_t kMostBytes = sizeof(bpf::CallSlot) + bpf::kMostCaptured;
   static constexpr std::size_t kMostWords = kMostBytes / 8;
+  static constexpr std::size_t kEight = 8;
   static constexpr std::size_t kCompared = 24;  // words: the slot, and 128 bytes of what a call moved
   static constexpr std::size_t kRows = 256;
   using Words = std::array<std::uint64_t, kMostWords>;
@@ -49,8 +54,11 @@ class SlotStore {
     std::int32_t cpu;
     std::uint32_t bytes;
   };
+  struct Free {
+    void operator()(std::uint8_t* memory) const { std::free(memory); }
+  };
   struct Piece {
-    std::unique_ptr<std::uint8_t[]> memory;
+    std::unique_ptr<std::uint8_t[], Free> memory;
     std::size_t used = 0;
     std::vector<Run> runs;
   };
@@ -72,7 +80,7 @@ void SlotStore::drain(Take take) {
     for (const Run& run : piece.runs)
       for (const std::uint8_t* end = at + run.bytes; at < end;) {
         read(at, *last_, slot);
-        take(run.cpu, reinterpret_cast<const bpf::Slot&>(slot));
+        take(run.cpu, *reinterpret_cast<const bpf::Slot*>(slot.data()));
       }
     piece = {};  // a long observation's columns need the memory
   }
