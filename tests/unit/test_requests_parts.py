@@ -248,6 +248,29 @@ def test_of_goroutines_it_is_said_why_their_waits_are_not_seen_and_what_tells_th
     assert kind_of(summarise(found(rows), go, 0).answer.withheld) is NoTail.GOROUTINES
 
 
+@pytest.mark.parametrize(("apart", "withheld"), [(0, NoTail.GOROUTINES_TOGETHER), (5_000_000, None)])
+def test_of_goroutines_that_end_together_a_timer_is_not_said_to_be_what_each_of_them_waits_for(
+    apart: int, withheld: NoTail | None
+) -> None:
+    """One of them may sleep, with a lock that the others wait for."""
+    ms, rows, intervals = 1_000_000, [], []
+    for each in range(60):
+        began = (each + 1) * 100 * ms
+        for connection in range(6):
+            rows.append((began, began, began + 1_000, began + 1_000, SERVER, SERVER, connection, 0, 1, 1, 1, 0))
+        slept, ended = began + 10 * ms, began + 40 * ms
+        intervals.append((0, State.BLOCKED, Wait.FUTEX, Source.TIMER, -1, slept, ended, -1, 0x40, -1))
+        for connection in range(2):
+            sent = ended + connection * apart
+            rows.append((slept, slept, sent, sent, SERVER, SERVER, connection, 0, 1, 1, 1, 0))
+    seen = schedule(intervals, ended=7_000 * ms)
+    go = replace(seen, frames=(Frame("main.stock"), Frame("runtime.goexit.abi0")))
+    asked = Found(np.array(sorted(rows), REQUEST), tuple("abcdef"), ("request",), {"lines": len(rows)})
+    told = summarise(asked, go, 0).answer
+    assert (told.kind, kind_of(told.withheld) if told.withheld else None) == ("timer", withheld)
+    assert not summarise(asked, seen, 0).answer.withheld
+
+
 def test_what_comes_at_the_address_of_a_connection_whose_process_has_ended_is_not_waited_for() -> None:
     rows = [request(at, at, at + 10) for at in range(99)] + [request(600, NEVER, NEVER, reader=WORKER)]
     gone = schedule([interval(0, State.RUNNING, 0, 1_000), interval(1, State.RUNNING, 0, 500)])
@@ -658,6 +681,28 @@ def test_a_reader_that_waits_to_be_told_waits_for_who_tells_it_and_for_no_lock(
     )  # fmt: skip
     asked = np.array([request(100, 190, 220, reader=WORKER)], REQUEST)
     assert Account(seen, asked, ("GET",)).of(0) == {part: 90, ("running", "worker"): 30}
+
+
+@pytest.mark.parametrize("serves", [False, True])
+def test_who_waits_at_a_condition_for_a_worker_waits_for_what_that_one_does_and_for_no_lock(
+    serves: bool,
+) -> None:
+    """Unless that one answers requests, too: it may have put back what they share, such as a connection."""
+    rows = [(0, State.BLOCKED, Wait.FUTEX, Source.THREAD, -1, 100, 200, 1, 0x40, 0),
+            interval(0, State.RUNNING, 200, 210, cpu=0),
+            interval(1, State.RUNNING, 90, 200, cpu=1)]  # fmt: skip
+    seen = replace(
+        schedule(rows), samples=np.array([(100, 0, 0, 0), (150, 1, 1, 1)], layouts.SAMPLE),
+        stacks=((0, 1), (2,)),
+        frames=(Frame("pthread_cond_wait", module="/lib/libc.so.6"), Frame("order", module="/srv/desk"),
+                Frame("bake", module="/srv/desk")),
+    )  # fmt: skip
+    asked = [request(100, 100, 210)] + [request(0, 20, 30, reader=WORKER)] * serves
+    account = Account(seen, np.array(asked, REQUEST), ("GET",))
+    waited = ("lock", "futex 0x40 in order, held by worker in bake") if serves else ("thread", "worker")
+    assert account.of(0) == {waited: 100, ("running", "server"): 10}
+    if not serves:
+        assert account.causes(0)["running", "worker in bake"] == 100
 
 
 def test_a_template_of_the_library_that_is_inlined_is_told_as_the_function_that_it_is_in() -> None:

@@ -51,6 +51,11 @@ class NoTail(Kind):
         "without the kernel; Go's own profiles of mutexes and blocking tell it (net/http/pprof, after "
         "runtime.SetMutexProfileFraction and runtime.SetBlockProfileRate)"
     )
+    GOROUTINES_TOGETHER = (
+        "a timer let them go on, and several ended together: each may sleep, or wait for a lock or a channel "
+        "of a goroutine that sleeps, which the kernel doesn't know; Go's own profiles of mutexes and blocking "
+        "tell it (net/http/pprof, after runtime.SetMutexProfileFraction and runtime.SetBlockProfileRate)"
+    )
     NO_SINGLE = "no single part makes most of them longer"
     USUAL = "median requests show the same"
     CLIENTS = (

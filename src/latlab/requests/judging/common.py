@@ -12,7 +12,7 @@ from latlab.requests.judging.answer import chance_of
 from latlab.requests.parts import Spent
 from latlab.words import duration, size
 
-__all__ = ["traits_of"]
+__all__ = ["ended_together", "traits_of"]
 
 _RARE = 1e-3  # p value, times the number of traits
 _MANY = 0.5  # of the slow ones must have it
@@ -21,9 +21,30 @@ _LARGE = 16 << 10  # bytes; below it a size is nobody's cause
 _GROWN = 8  # times the median ones' size
 _GAP = 4  # median latencies of slow ones apart: another episode
 _EPISODES = 6
+_TOGETHER_NS = 1_000_000  # as what one event lets go on, one after another
 _TRIALS = 41  # of periods around the median distance, from 0.9 to 1.1 of it
 
 Array = np.ndarray[Any, Any]
+
+
+def ended_together(rows: Array, tail: Sequence[int]) -> bool:
+    """Whether most of the slow requests ended just beside another slow one, of another connection.
+
+    Args:
+        rows: of REQUEST. tail: indices of the slow ones.
+    """
+    times = rows["sent"] - rows["arrived"]
+    which = np.asarray(tail, np.int64)
+    slow = np.flatnonzero(2 * times >= times[which].min(initial=0))
+    slow = slow[np.argsort(rows["sent"][slow], kind="stable")]
+    ends, own = rows["sent"][slow], rows["connection"][slow]
+    beside = 0
+    for one in which.tolist():
+        low, high = np.searchsorted(
+            ends, [rows["sent"][one] - _TOGETHER_NS, rows["sent"][one] + _TOGETHER_NS + 1]
+        )
+        beside += bool((own[low:high] != rows["connection"][one]).any())
+    return 2 * beside > len(which)
 
 
 def traits_of(

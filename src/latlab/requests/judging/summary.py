@@ -23,7 +23,7 @@ from latlab.model.schedule import Schedule
 from latlab.requests.connections import GIVEN_UP_NS, NEVER, Found
 from latlab.requests.faults import Faults
 from latlab.requests.judging.answer import holding, longest, others_of, tail_answer
-from latlab.requests.judging.common import traits_of
+from latlab.requests.judging.common import ended_together, traits_of
 from latlab.requests.judging.forecast import forecasts
 from latlab.requests.parts import Account, merged
 from latlab.stats.censored import censored_quantiles
@@ -108,6 +108,9 @@ def summarise(
         )  # fmt: skip
         if kind_of(answer.withheld) is NoTail.NOT_SEEN and goroutines:
             answer = replace(answer, withheld=said(NoTail.GOROUTINES))
+        if goroutines and answer.kind == "timer" and not answer.withheld:
+            if ended_together(rows, [which[at] for at in long]):
+                answer = replace(answer, withheld=said(NoTail.GOROUTINES_TOGETHER))
         ahead = [account.ahead[index] for index in which if index in account.ahead]
         queued = kind_of(answer.where) in (TailPlace.BURST, TailPlace.MANY, TailPlace.CROWD)
         return replace(

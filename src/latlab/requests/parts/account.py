@@ -62,8 +62,9 @@ class Account:
         }
         self._places = places = Places(schedule, serving)
         self._waits = waits = Waits(
-            schedule, threads, places, calls if calls is not None else {}, clients, pipes
-        )
+            schedule, threads, places, calls if calls is not None else {}, clients, pipes,
+            frozenset(serving),
+        )  # fmt: skip
         self._workers = Workers(threads, rows)
         self._cutter = Cutter(
             schedule, threads, places, rows, kinds, self._before,

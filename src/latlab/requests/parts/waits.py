@@ -45,9 +45,11 @@ class Waits:
         calls: Mapping[int, tuple[Array, Array]],
         clients: frozenset[int],
         pipes: frozenset[str],
+        serving: frozenset[int],
     ) -> None:
         self._schedule, self._threads, self._places = schedule, threads, places
         self._calls, self._clients, self._pipes = calls, clients, pipes
+        self._serving = serving
 
     def woken_by_timer(self, row: Any) -> bool:
         """Whether a timer ended a wait, or the wait of who ended it, a thread of its process, just before.
@@ -92,6 +94,8 @@ class Waits:
         wait, waker, source = int(row["wait"]), int(row["waker"]), int(row["source"])
         thing = self._schedule.objects.get(int(row["object"]), "")
         woke = self._threads.name(waker) if waker >= 0 else ""
+        if self._is_handed(row):
+            return "thread", woke
         if wait == Wait.FUTEX and (
             source != Source.TIMER or self._places.interpreters(row) or self.waits_on(row)
         ):
@@ -123,6 +127,18 @@ class Waits:
         if source == Source.DISK:
             return "disk", thing
         return "unexplained", ""
+
+    def _is_handed(self, row: Any) -> bool:
+        """Whether a wait at a condition variable was ended by a thread that answers nobody itself.
+
+        Such as a worker that is done with what it was given: nobody has a condition variable as one has a lock.
+        Of those who serve one may have put back what the others share, such as a connection of a pool.
+        """
+        return (
+            self._places.awaits_news(row)
+            and self.of_its_own(row)
+            and int(row["waker"]) not in self._serving
+        )
 
     def _in_the_kernel(self, row: Any, thing: str) -> tuple[PartKind, str]:
         """An uninterruptible wait that a thread of the program ended: no disk does that.
