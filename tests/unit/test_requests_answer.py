@@ -49,6 +49,12 @@ def test_two_parts_of_one_size_are_not_told_apart() -> None:
     assert tail_answer([one] * 10, USUAL).withheld == "no single part makes most of them longer"
 
 
+def test_who_computes_and_touches_pages_is_told_with_its_function_also_where_the_pages_take_longer() -> None:
+    one: Spent = {("fault", "pages"): 440.0, ("running", ran_in("a", "b")): 410.0, ("disk", "fsync"): 150.0}
+    said = tail_answer([one] * 10, USUAL)
+    assert (said.withheld, said.kind, said.where) == ("", "running", ran_in("a", "b"))
+
+
 def test_a_large_answer_is_named_by_its_size_whichever_part_of_making_it_is_the_longest() -> None:
     one: Spent = {("fault", "pages"): 500.0, ("running", "a"): 300.0, ("send", ""): 200.0}
     said = tail_answer([one] * 10, USUAL, common=[size(9, 20e6)])

@@ -257,7 +257,9 @@ def test_of_goroutines_that_end_together_a_timer_is_not_said_to_be_what_each_of_
     for each in range(60):
         began = (each + 1) * 100 * ms
         for connection in range(6):
-            rows.append((began, began, began + 1_000, began + 1_000, SERVER, SERVER, connection, 0, 1, 1, 1, 0))
+            rows.append(
+                (began, began, began + 1_000, began + 1_000, SERVER, SERVER, connection, 0, 1, 1, 1, 0)
+            )
         slept, ended = began + 10 * ms, began + 40 * ms
         intervals.append((0, State.BLOCKED, Wait.FUTEX, Source.TIMER, -1, slept, ended, -1, 0x40, -1))
         for connection in range(2):

@@ -53,7 +53,7 @@ class NoTail(Kind):
     )
     GOROUTINES_TOGETHER = (
         "a timer let them go on, and several ended together: each may sleep, or wait for a lock or a channel "
-        "of a goroutine that sleeps, which the kernel doesn't know; Go's own profiles of mutexes and blocking "
+        "of a goroutine that sleeps, unknown to the kernel; Go's own profiles of mutexes and blocking "
         "tell it (net/http/pprof, after runtime.SetMutexProfileFraction and runtime.SetBlockProfileRate)"
     )
     NO_SINGLE = "no single part makes most of them longer"

@@ -391,7 +391,7 @@ def _where(tail: Sequence[Spent], median: Sequence[Spent], kind: PartKind, more:
         for where, ns in places.items():
             less = shortened(where, step)
             short[less] = short.get(less, 0.0) + ns
-        best = max(short, key=lambda where: short[where], default="")
+        best = max((where for where in short if where), key=lambda where: short[where], default="")
         if best and short[best] > least:
             return best, short[best]
     return "", 0.0

@@ -108,9 +108,9 @@ def summarise(
         )  # fmt: skip
         if kind_of(answer.withheld) is NoTail.NOT_SEEN and goroutines:
             answer = replace(answer, withheld=said(NoTail.GOROUTINES))
-        if goroutines and answer.kind == "timer" and not answer.withheld:
-            if ended_together(rows, [which[at] for at in long]):
-                answer = replace(answer, withheld=said(NoTail.GOROUTINES_TOGETHER))
+        sleeps = goroutines and answer.kind == "timer" and not answer.withheld
+        if sleeps and ended_together(rows, [which[at] for at in long]):
+            answer = replace(answer, withheld=said(NoTail.GOROUTINES_TOGETHER))
         ahead = [account.ahead[index] for index in which if index in account.ahead]
         queued = kind_of(answer.where) in (TailPlace.BURST, TailPlace.MANY, TailPlace.CROWD)
         return replace(

@@ -131,13 +131,11 @@ class Waits:
     def _is_handed(self, row: Any) -> bool:
         """Whether a wait at a condition variable was ended by a thread that answers nobody itself.
 
-        Such as a worker that is done with what it was given: nobody has a condition variable as one has a lock.
+        Such as a worker that is done with its work: nobody has a condition variable, as one has a lock.
         Of those who serve one may have put back what the others share, such as a connection of a pool.
         """
         return (
-            self._places.awaits_news(row)
-            and self.of_its_own(row)
-            and int(row["waker"]) not in self._serving
+            self._places.awaits_news(row) and self.of_its_own(row) and int(row["waker"]) not in self._serving
         )
 
     def _in_the_kernel(self, row: Any, thing: str) -> tuple[PartKind, str]:
