@@ -65,7 +65,7 @@ demo: core ## run a trading pipeline, find what makes its tail, forecast a fix, 
 # The core's own tests are in `test-all` (and under sanitizers): compiling them takes half as long as the package.
 test: install ## the tests of a few minutes: unit, files, and a live smoke test of each tool
 	$(BIN)/python -m pytest $(SPREAD) $(PYTEST_ARGS) -m "not long" tests/unit tests/files
-	$(BIN)/python -m pytest $(PYTEST_ARGS) -m smoke tests/live  # against a live machine: one at a time
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m smoke $(shell grep -l mark.smoke tests/live/*.py)  # against a live machine: one at a time
 
 test-all: test test-core test-types test-imports ## every test
 	@$(MAKE) --no-print-directory test-beside

@@ -64,6 +64,7 @@ def test_every_message_comes_once_and_in_order(name: str, more: dict[str, Any]) 
     assert (measurement.received_ns >= measurement.sent_ns).all()
 
 
+@pytest.mark.side_by_side
 def test_several_connections_lose_nothing_and_promise_no_order() -> None:
     driver = {"connections": "10", "pipeline": "3"}
     measurement = measure(Settings("hiredis-list", messages=5000, driver=driver, timeout_s=30.0))
@@ -77,6 +78,7 @@ def test_the_native_client_keeps_its_promises(name: str) -> None:
     assert [one for one in conform(Settings(name, timeout_s=30.0)) if one[1] is not None] == []
 
 
+@pytest.mark.side_by_side
 def test_a_password_opens_a_server_and_a_wrong_one_is_told_in_its_words(server: str) -> None:
     settings = Settings("hiredis-list", messages=200, server=server, timeout_s=30.0)
     assert analyse(measure(settings.with_(password=SECRET, user="default"))).received == 200
@@ -87,6 +89,7 @@ def test_a_password_opens_a_server_and_a_wrong_one_is_told_in_its_words(server: 
         measure(settings.with_(password="wrong"))
 
 
+@pytest.mark.side_by_side
 def test_no_key_is_left_in_a_server() -> None:
     facts = every_transport()["hiredis-list"]
     with started(facts, Settings("hiredis-list")) as (address, _):

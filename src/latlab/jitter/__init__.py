@@ -19,7 +19,7 @@ from latlab.jitter._histogram import (
     recommendations,
 )
 from latlab.jitter._measure import allowed_cpus, disturbance_tracer, measure
-from latlab.jitter._recorded import Comparison, compare_runs, merge_runs, read_run, record_run
+from latlab.jitter._recorded import Comparison, compare_runs, merge_runs, record_run
 from latlab.jitter._study import Study, run_study
 from latlab.jitter._task import measure_task, resolve_task
 from latlab.jitter._topology import CoreMatrix, core_to_core
@@ -49,7 +49,6 @@ __all__ = [
     "merge_runs",
     "name_period",
     "read_outliers",
-    "read_run",
     "recommendations",
     "record_run",
     "resolve_task",

@@ -14,7 +14,7 @@ from latlab.formats.recording import Recording, RecordingWriter, open_recording
 from latlab.model.machine.environment import differences
 from latlab.model.machine.jitter import CoreJitter, JitterResult, JitterWarning, Period, Source, WarningKind
 
-__all__ = ["Comparison", "FigureChange", "compare_runs", "merge_runs", "read_run", "record_run"]
+__all__ = ["Comparison", "FigureChange", "compare_runs", "merge_runs", "record_run"]
 
 _SCALARS = (
     "cpu", "deltas", "wall_ticks", "pure_ticks", "bridge_ticks", "gap_ticks", "paused_ticks",
@@ -51,15 +51,6 @@ def record_run(writer: RecordingWriter, result: JitterResult) -> None:
         {"schema": 1, "cores": [{key: getattr(core, key) for key in _SCALARS} for core in result.cores]},
     )
     writer.put("result", result.to_json())
-
-
-def read_run(path: str | os.PathLike[str]) -> JitterResult:
-    """Read what `record_run` wrote.
-
-    Raises:
-        InputError: it is not a recording of jitter, or one that holds no result yet.
-    """
-    return _read(open_recording(path), path)
 
 
 def _read(recording: Recording, path: str | os.PathLike[str]) -> JitterResult:

@@ -104,7 +104,7 @@ def forecast(
     lean = _least_s(stubbing.seconds) > left_s  # then the runs are shorter, and there are no more than needed
     if lean and not over:
         shortest = min(stubbing.seconds, _SHORTEST_S)
-        _require_time(_least_s(shortest), at_most)
+        _require_time(_least_s(shortest), deadline, at_most)
         none_s, one_s = _least_s(0.0), _least_s(1.0)
         stubbing = dataclasses.replace(stubbing, seconds=max(shortest, (left_s - none_s) / (one_s - none_s)))
         tell(f"forecast: runs of {duration(1e9 * stubbing.seconds)}, so that it fits the budget")
@@ -133,7 +133,7 @@ def forecast(
     if not over and fits < stubbing.seconds:
         shortest = min(stubbing.seconds, _SHORTEST_S)
         if fits < shortest:  # longer ones are made to fit
-            _require_time(least * (shortest + overhead_s + fast_s) + lean_s, at_most)
+            _require_time(least * (shortest + overhead_s + fast_s) + lean_s, deadline, at_most)
         stubbing = dataclasses.replace(stubbing, seconds=max(shortest, fits))
         tell(f"forecast: runs of {duration(1e9 * stubbing.seconds)}, so that it fits the budget")
     pair_s = stubbing.seconds + overhead_s + fast_s
@@ -173,7 +173,7 @@ def forecast(
             runs = [run for run in runs if not (run[1] and run[0] in known)]
         left_s = deadline - time.monotonic()
         if not over and 0 < rounds < _LEAST_ROUNDS:
-            _require_time(sum(took[run] for run in runs), at_most)
+            _require_time(sum(took[run] for run in runs), deadline, at_most)
         if rounds >= _LEAST_ROUNDS and sum(took[run] for run in runs) > left_s:
             runs = [(None, True), (1.0, True)]  # what may fit where a whole round does not
             if sum(took[run] for run in runs) > left_s:
@@ -240,12 +240,13 @@ def _least_s(seconds: float) -> float:
     return 2 * paced + _LEAST_ROUNDS * (pairs + len(_LEAN_FAST) * fast)
 
 
-def _require_time(needed_s: float, deadline: float) -> None:
-    left_s = deadline - time.monotonic()
-    if needed_s > left_s:
+def _require_time(needed_s: float, deadline: float, at_most: float) -> None:
+    """Runs may end a little later than the budget; what is told to be left is the budget's own."""
+    now = time.monotonic()
+    if needed_s > at_most - now:
         raise LatlabError(
             f"it does not fit: its runs take some {words.duration(needed_s * 1e9)}, and "
-            f"{words.duration(max(0.0, left_s) * 1e9)} of the budget are left"
+            f"{words.duration(max(0.0, deadline - now) * 1e9)} of the budget are left"
         )
 
 
