@@ -41,7 +41,8 @@ Made inside_by(std::size_t shares, const Data& day, std::size_t piece, std::uint
     sinks.push_back(
         std::make_unique<InsideSink<LadderSide>>(kDefaultCapacity, 1, true, skip, Selection{}, shares));
   }
-  Pipeline pipeline("binary", lenient, std::move(sinks));
+  Pipeline made_elsewhere("binary", lenient, std::move(sinks));
+  Pipeline pipeline = std::move(made_elsewhere);
   auto& made = dynamic_cast<InsideResult&>(pipeline.sink());
   std::string text;
   for (std::size_t at = 0; at < day.size(); at += piece) {
@@ -75,6 +76,52 @@ TEST("several threads that share the symbols make what one makes, in pieces of a
   for (const std::size_t shares : {2U, 3U, 8U}) {
     for (const std::size_t piece : {day.size(), std::size_t{100'000}, std::size_t{997}})
       check_same(expected, inside_by(shares, day, piece));
+  }
+}
+
+TEST("what isn't plain between the parts that threads scan is gone over by one, as a single thread does") {
+  // Parts of 16 KiB at least: several of them in each block.
+  const Data day = a_day(60'000, 40);
+  std::vector<std::size_t> starts;
+  itch::FrameCursor cursor(day);
+  itch::Frame frame;
+  while (cursor.next(frame)) starts.push_back(static_cast<std::size_t>(frame.offset));
+  const auto begins = [&](std::size_t message, const Data& what) {
+    Data with = day;
+    with.insert(with.begin() + static_cast<std::ptrdiff_t>(starts[message]), what.begin(), what.end());
+    return with;
+  };
+  const Data empty{0, 0};
+  const Data unknown{0, 3, '?', 1, 2};
+  // A text of 60 bytes with frames in it, as a part's guess might find them.
+  Data decoy{0, 60, '!'};
+  decoy.insert(decoy.end(), day.begin() + static_cast<std::ptrdiff_t>(starts[30'000]),
+               day.begin() + static_cast<std::ptrdiff_t>(starts[30'000]) + 59);
+  for (const auto& what : {empty, unknown, decoy}) {
+    for (const std::size_t message : {1U, 14'000U, 30'001U, 59'990U}) {
+      const Data with = begins(message, what);
+      const Made expected = inside_by(1, with, with.size());
+      for (const std::size_t shares : {2U, 7U}) {
+        const Made actual = inside_by(shares, with, with.size());
+        check_same(expected, actual);
+        CHECK_EQUAL(expected.counts.empty, actual.counts.empty);
+        CHECK_EQUAL(expected.counts.early_ends, actual.counts.early_ends);
+        CHECK_EQUAL(expected.counts.unknown, actual.counts.unknown);
+      }
+    }
+  }
+}
+
+TEST("a lenient reading by several threads jumps over what one jumps over") {
+  Data day = a_day(40'000, 30);
+  for (std::size_t at = 5'000; at < day.size(); at += 33'331) day[at] ^= 0x41;
+  const Made expected = inside_by(1, day, day.size(), 0, true);
+  for (const std::size_t piece : {day.size(), std::size_t{50'000}}) {
+    const Made actual = inside_by(3, day, piece, 0, true);
+    if (actual.entangled) continue;  // a damaged reference is another symbol's
+    check_same(expected, actual);
+    CHECK_EQUAL(expected.counts.jumped, actual.counts.jumped);
+    CHECK_EQUAL(expected.counts.malformed, actual.counts.malformed);
   }
 }
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -27,7 +26,7 @@ class Pipeline {
   Pipeline(const std::string& framing, bool lenient, Sinks sinks)
       : sinks_(std::make_unique<Sinks>(std::move(sinks))), lenient_(lenient) {
     if (framing == "binary") {
-      session_.emplace('I', lenient_, *sinks_);
+      session_ = std::make_unique<SharedSessions>('I', lenient_, *sinks_);
     } else {
       transport_ = make_transport(framing);
     }
@@ -57,7 +56,7 @@ class Pipeline {
       transport_->finish();
       move();
     }
-    if (!session_) session_.emplace('I', lenient_, *sinks_);
+    if (!session_) session_ = std::make_unique<SharedSessions>('I', lenient_, *sinks_);
     session_->finish();
     collect();
   }
@@ -117,7 +116,8 @@ class Pipeline {
 
   // From the transport to the session, and errors to their place in the input.
   void move() {
-    if (!session_ && transport_->dialect() != 0) session_.emplace(transport_->dialect(), lenient_, *sinks_);
+    if (!session_ && transport_->dialect() != 0)
+      session_ = std::make_unique<SharedSessions>(transport_->dialect(), lenient_, *sinks_);
     if (session_) session_->feed(lenient_ ? transport_->frames() : transport_->sound_frames());
     collect();
     transport_->drop();
@@ -146,7 +146,7 @@ class Pipeline {
 
   std::unique_ptr<Sinks> sinks_;  // at one place, wherever the pipeline is moved
   std::unique_ptr<Transport> transport_;
-  std::optional<SharedSessions> session_;
+  std::unique_ptr<SharedSessions> session_;  // it refers to itself
   std::vector<TransportError> errors_;
   std::set<Symbol> former_;
   std::size_t days_ = 0;

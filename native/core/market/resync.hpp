@@ -59,6 +59,16 @@ template <class Length>
   return {.at = all.size()};
 }
 
+// A frame with the length of its type, and within a day.
+[[nodiscard]] inline std::size_t sound_frame(std::span<const std::uint8_t> at) noexcept {
+  constexpr std::uint64_t kDayNs = 86'400ULL * 1'000'000'000;
+  if (at.size() < 3) return kMoreNeeded;
+  const std::size_t size = itch::big_endian<std::uint16_t>(at.data());
+  if (size == 0 || itch::kLengths[at[2]] != size) return 0;
+  if (at.size() < 2 + size) return kMoreNeeded;
+  return itch::big_endian_48(at.data() + 7) < kDayNs ? 2 + size : 0;
+}
+
 class Resync {
  public:
   using Bytes = std::span<const std::uint8_t>;
@@ -86,17 +96,6 @@ class Resync {
  private:
   // A damaged length reaches no further, and the row behind it is seen too.
   static constexpr std::size_t kWindow = UINT16_MAX + 2 + kRow * (itch::kMaxLength + 2);
-  static constexpr std::uint64_t kDayNs = 86'400ULL * 1'000'000'000;
-
-  // A frame with the length of its type, and within a day.
-  static std::size_t sound(Bytes at) noexcept {
-    if (at.size() < 3) return kMoreNeeded;
-    const std::size_t size = itch::big_endian<std::uint16_t>(at.data());
-    if (size == 0 || itch::kLengths[at[2]] != size) return 0;
-    if (at.size() < 2 + size) return kMoreNeeded;
-    return itch::big_endian_48(at.data() + 7) < kDayNs ? 2 + size : 0;
-  }
-
   template <class Run, class Jump>
   std::size_t go(Bytes all, bool last, Run&& run, Jump&& jump) {
     std::size_t given = 0;  // what was run or jumped over
@@ -112,7 +111,7 @@ class Resync {
     };
     const auto row = [&](std::size_t from) {
       bool undecided = false;
-      return from <= all.size() && row_at(all, from, sound, last, undecided);
+      return from <= all.size() && row_at(all, from, sound_frame, last, undecided);
     };
     while (at < all.size()) {
       const Bytes here = all.subspan(at);
@@ -136,7 +135,7 @@ class Resync {
       } else if (nearer || (own > size && row(at + 2 + own))) {
         leap(at + 2 + own);
       } else {
-        const Row next = find_row(all, at + 1, sound, last);
+        const Row next = find_row(all, at + 1, sound_frame, last);
         leap(next.at);
         if (next.undecided) break;
       }

@@ -44,8 +44,8 @@ std::string complaint(char dialect, const itch::Frame& frame) {
   return what;
 }
 
-Session::Session(char dialect, bool lenient, Sink& sink, Share share)
-    : sink_(sink), order_(dialect), share_(share), dialect_(dialect), lenient_(lenient) {}
+Session::Session(char dialect, bool lenient, Sink& sink)
+    : sink_(sink), order_(dialect), dialect_(dialect), lenient_(lenient) {}
 
 void Session::feed(Bytes frames) {
   if (stopped_) return;
@@ -68,47 +68,121 @@ void Session::finish() {
   sink_.finish(names_);
 }
 
-void Session::name(const itch::Frame& frame, std::uint16_t locate) noexcept {
-  const std::uint8_t at = kNameAt[frame.data[0]];
-  // One condition: whether a message has a name can't be foretold, but that it is known already can.
-  const bool wanted = (at != 0) & ((frame.data[0] == 'R') | !names_.known(locate));
-  if (wanted) [[unlikely]]
-    names_.set(locate, frame.data + at);
+void Session::name(const std::uint8_t* message, std::uint16_t locate) noexcept {
+  const std::uint8_t at = kNameAt[message[0]];
+  if (at != 0) names_.set(locate, message + at);
 }
 
 std::size_t Session::run(Bytes frames) {
-  std::size_t used = 0;
-  if (share_.owners != nullptr) {
-    used = run_share(frames);
-  } else if (dialect_ == 'I') {
-    used = run_with(frames, [this](const itch::Frame& frame, std::size_t room, Event& event) {
-      if (!itch::well_formed(frame)) {
-        return itch::kLengths[frame.data[0]] == 0 ? pitch::Result::unknown : pitch::Result::malformed;
-      }
-      event = itch::decode(frame, room);
-      name(frame, event.locate);
-      return pitch::Result::event;
-    });
-  } else {
-    used = run_with(frames, [this](const itch::Frame& frame, std::size_t, Event& event) {
-      event = Event{};
-      event.offset = frame.offset;
-      const auto result = dialect_ == 'P' ? binary_.decode(frame.data, frame.size, event)
-                                          : ascii_.decode(frame.data, frame.size, event);
-      const auto& names = (dialect_ == 'P' ? binary_.symbols() : ascii_.symbols()).names();
-      for (; named_ < names.size(); ++named_) {
-        names_.set(static_cast<std::uint16_t>(named_ + 1),
-                   reinterpret_cast<const std::uint8_t*>(names[named_].data()));
-      }
-      return result;
-    });
+  if (run_) {
+    const std::size_t used = run_(frames);
+    offset_ += used;
+    return used;
   }
+  const std::size_t used = dialect_ == 'I' ? run_itch(frames) : run_pitch(frames);
   flush();
   return used;
 }
 
-template <class Decode>
-std::size_t Session::run_with(Bytes frames, Decode&& decode) {
+// Some hundred messages are scanned, then decoded. What is met between two plain ones is seldom.
+std::size_t Session::run_itch(Bytes frames) {
+  std::array<std::uint32_t, kNoted> places;
+  Stretch stretch;
+  while (!stopped_) {
+    const std::size_t from = stretch.end;
+    const std::uint8_t* const base = frames.data() + from;
+    std::size_t noted = 0;
+    scan(frames, frames.size(), stretch, [&](const std::uint8_t* message) {
+      places[noted] = static_cast<std::uint32_t>(message - base);
+      return ++noted != kNoted;
+    });
+    take(std::span(places).first(noted), frames.subspan(from), offset_ + from);
+    if (noted == kNoted) continue;
+    count(stretch);
+    const std::size_t at = stretch.end;
+    stretch = {.begin = at, .end = at};
+    itch::FrameCursor cursor(frames.subspan(at), offset_ + at);
+    itch::Frame frame;
+    if (!cursor.next(frame)) break;
+    places[0] = 2;
+    if (count(frame)) take(std::span(places).first(1), frames.subspan(at), frame.offset);
+    stretch.begin = stretch.end = at + cursor.consumed();
+  }
+  offset_ += stretch.end;
+  return stretch.end;
+}
+
+void Session::count(std::uint64_t first_ns, std::uint64_t last_ns, bool begins) noexcept {
+  counts_.early_ends += begins ? 0 : empty_;
+  empty_ = 0;
+  if (counts_.messages == counts_.unknown) {
+    counts_.first_ns = first_ns;
+  } else {
+    counts_.out_of_order += static_cast<std::uint64_t>((first_ns < counts_.last_ns) & !begins);
+  }
+  counts_.last_ns = last_ns;
+}
+
+void Session::count(const Stretch& plain) {
+  if (plain.empty()) return;
+  count(plain.first_ns, plain.last_ns, false);
+  counts_.out_of_order += plain.back;
+  for (std::size_t type = 0; type < plain.types.size(); ++type) {
+    counts_.by_type[type] += plain.types[type];
+    counts_.messages += plain.types[type];
+  }
+}
+
+bool Session::count(const itch::Frame& frame) {
+  if (frame.size == 0) {
+    ++counts_.empty;
+    ++empty_;
+    return false;
+  }
+  const std::uint8_t type = frame.data[0];
+  if (itch::well_formed(frame)) {
+    const std::uint64_t ts_ns = itch::big_endian_48(frame.data + 5);
+    count(ts_ns, ts_ns, type == 'S' && frame.data[11] == 'O');
+  } else if (itch::kLengths[type] == 0) {
+    ++counts_.unknown;
+  } else {
+    malformed(frame.offset, complaint(dialect_, frame));
+    return false;
+  }
+  ++counts_.by_type[type];
+  ++counts_.messages;
+  return itch::well_formed(frame);
+}
+
+void Session::take(std::span<const std::uint32_t> places, Bytes bytes, std::uint64_t offset) {
+  const std::uint8_t* const begin = bytes.data();
+  while (!places.empty()) {
+    const std::size_t count = std::min(places.size(), kBatch - batched_);
+    Event* event = events_.data() + batched_;
+    bool begins = false;
+    std::size_t taken = 0;
+    for (; taken < count && !begins; ++taken, ++event) {
+      const std::uint32_t at = places[taken];
+      const std::uint8_t* const message = begin + at;
+      if (bytes.size() - at >= itch::kRoom) [[likely]] {
+        *event = itch::detail::decode(message, offset + at - 2);
+      } else {
+        *event =
+            itch::decode({.data = message, .offset = offset + at - 2, .size = itch::kLengths[message[0]]});
+      }
+      const std::uint16_t locate = event->locate;
+      if ((event->type == 'R') | !names_.known(locate)) [[unlikely]]
+        name(message, locate);
+      begins = event->kind == Kind::new_day;
+    }
+    batched_ += taken;
+    if (batched_ == kBatch || begins) flush();
+    if (begins) new_day();
+    places = places.subspan(taken);
+  }
+}
+
+std::size_t Session::run_pitch(Bytes frames) {
   itch::FrameCursor cursor(frames, offset_);
   itch::Frame frame;
   while (cursor.next(frame)) {
@@ -118,114 +192,45 @@ std::size_t Session::run_with(Bytes frames, Decode&& decode) {
       continue;
     }
     Event& event = events_[batched_];
-    const pitch::Result result = decode(frame, cursor.room(frame), event);
+    event = Event{};
+    event.offset = frame.offset;
+    const auto result = dialect_ == 'P' ? binary_.decode(frame.data, frame.size, event)
+                                        : ascii_.decode(frame.data, frame.size, event);
+    const auto& names = (dialect_ == 'P' ? binary_.symbols() : ascii_.symbols()).names();
+    for (; named_ < names.size(); ++named_) {
+      names_.set(static_cast<std::uint16_t>(named_ + 1),
+                 reinterpret_cast<const std::uint8_t*>(names[named_].data()));
+    }
     if (result == pitch::Result::malformed) {
       malformed(frame.offset, complaint(dialect_, frame));
       if (stopped_) break;
       continue;
     }
-    const bool unknown = result == pitch::Result::unknown;
-    ++counts_.by_type[unknown && dialect_ == 'I' ? frame.data[0] : static_cast<unsigned char>(event.type)];
+    ++counts_.by_type[static_cast<unsigned char>(event.type)];
     ++counts_.messages;
-    if (unknown) {
+    if (result == pitch::Result::unknown) {
       ++counts_.unknown;
       continue;
     }
     const bool begins = event.kind == Kind::new_day;
-    if (empty_ != 0) [[unlikely]]
-      counts_.early_ends += begins ? 0 : empty_;
+    counts_.early_ends += begins ? 0 : empty_;
     empty_ = 0;
     if (counts_.messages - counts_.unknown == 1) counts_.first_ns = event.ts_ns;
     const std::uint8_t unit = dialect_ == 'P' ? frame.data[0] : 0;
     counts_.out_of_order += static_cast<std::uint64_t>(order_.back(unit, event.ts_ns, begins));
     counts_.last_ns = event.ts_ns;
-    put_event(begins);
+    if (++batched_ == kBatch || begins) flush();
+    if (begins) new_day();
   }
   offset_ = cursor.offset();
   return cursor.consumed();
 }
 
-// The event that stands behind the batch.
-void Session::put_event(bool begins) {
-  // Names are given anew behind a day's start, and what came before it had the old ones.
-  if (++batched_ == kBatch || begins) flush();
-  if (begins && (names_.count() != 0 || share_.owners != nullptr)) [[unlikely]] {
-    ended_.push_back({.rows = sink_.rows(), .names = names_.all()});
-    names_.clear();
-  }
-}
-
-// Of ITCH. Whose a message is can't be foretold: without a branch for it, the frames of this share are noted
-// first and decoded then. What is counted is the whole feed, in variables of its own: bytes that are read
-// might be any member's, for all that a compiler knows.
-std::size_t Session::run_share(Bytes frames) {
-  itch::FrameCursor cursor(frames, offset_);
-  std::array<const std::uint8_t*, kNoted> own;
-  std::size_t noted = 0;
-  std::array<std::uint32_t, 256> types{};
-  std::uint64_t sound = 0;
-  std::uint64_t back = 0;
-  std::uint64_t last_ns = counts_.last_ns;
-  bool seen = counts_.messages != counts_.unknown;
-  const Share share = share_;
-  const auto take = [&] {
-    take_own(std::span(own).first(noted), frames);
-    noted = 0;
-  };
-  itch::Frame frame;
-  while (cursor.next(frame)) {
-    if (!itch::well_formed(frame)) [[unlikely]] {
-      if (frame.size == 0) {
-        ++counts_.empty;
-        ++empty_;
-      } else if (itch::kLengths[frame.data[0]] == 0) {
-        ++types[frame.data[0]];
-        ++counts_.unknown;
-        ++counts_.messages;
-      } else {
-        malformed(frame.offset, complaint(dialect_, frame));
-        if (stopped_) break;
-      }
-      continue;
-    }
-    const std::uint8_t* const m = frame.data;
-    const std::uint64_t ts_ns = itch::big_endian_48(m + 5);
-    const bool system = m[0] == 'S';  // of no symbol: each share is told
-    const bool begins = system && m[11] == 'O';
-    if (empty_ != 0) [[unlikely]] {
-      counts_.early_ends += begins ? 0 : empty_;
-      empty_ = 0;
-    }
-    if (!seen) [[unlikely]] {
-      counts_.first_ns = last_ns = ts_ns;
-      seen = true;
-    }
-    ++types[m[0]];
-    ++sound;
-    back += static_cast<std::uint64_t>((ts_ns < last_ns) & !begins);
-    last_ns = ts_ns;
-    own[noted] = m;
-    noted += (share.owners[itch::big_endian<std::uint16_t>(m + 1)] == share.index) | system;
-    if (noted == kNoted) take();
-  }
-  take();
-  for (std::size_t type = 0; type < types.size(); ++type) counts_.by_type[type] += types[type];
-  counts_.messages += sound;
-  counts_.out_of_order += back;
-  counts_.last_ns = last_ns;
-  offset_ = cursor.offset();
-  return cursor.consumed();
-}
-
-void Session::take_own(std::span<const std::uint8_t* const> own, Bytes frames) {
-  for (const std::uint8_t* const message : own) {
-    const auto at = static_cast<std::size_t>(message - frames.data());
-    const itch::Frame frame{.data = message, .offset = offset_ + at - 2, .size = itch::kLengths[message[0]]};
-    Event& event = events_[batched_];
-    event = itch::decode(frame, frames.size() - at);
-    name(frame, event.locate);
-    put_event(event.kind == Kind::new_day);
-  }
+// Names are given anew behind a day's start, and what came before it had the old ones.
+void Session::new_day() {
+  if (names_.count() == 0 && !shared_) return;
+  ended_.push_back({.rows = sink_.rows(), .names = names_.all()});
+  names_.clear();
 }
 
 void Session::malformed(std::uint64_t offset, std::string what) {

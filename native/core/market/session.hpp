@@ -8,6 +8,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@
 #include "market/itch.hpp"
 #include "market/pitch.hpp"
 #include "market/resync.hpp"
+#include "market/scan.hpp"
 #include "market/transport.hpp"
 #include "not_copied.hpp"
 
@@ -94,12 +96,6 @@ struct EndedDay {
   std::vector<std::pair<std::uint16_t, Symbol>> names;
 };
 
-// Which symbols' messages a session hands on, where others have the rest of the feed (market/sharing.hpp).
-struct Share {
-  const std::uint8_t* owners = nullptr;  // by locate; null: all are its own
-  std::uint8_t index = 0;
-};
-
 // What is wrong with a malformed message, in words.
 std::string complaint(char dialect, const itch::Frame& frame);
 
@@ -107,7 +103,7 @@ class Session {
  public:
   // dialect: 'I' ITCH, 'P' binary PITCH, 'T' ASCII PITCH. A lenient session skips and counts malformed
   // messages where a strict one stops.
-  Session(char dialect, bool lenient, Sink& sink, Share share = {});
+  Session(char dialect, bool lenient, Sink& sink);
 
   // Frames in pieces of any size.
   void feed(Bytes frames);
@@ -123,23 +119,36 @@ class Session {
   // The stream offset behind the last whole frame: where a reading may be resumed.
   [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
 
+  // Where several sessions have a feed's symbols between them (market/sharing.hpp): run(frames) -> bytes of
+  // whole frames used is called in place of this session's own pass over them. It tells the session that
+  // leads what it met, and has each session take its own messages.
+  using Run = std::function<std::size_t(Bytes)>;
+  void share(Run run) {
+    shared_ = true;
+    run_ = std::move(run);
+  }
+  void count(const Stretch& plain);
+  // A frame that is not plain. Returns whether it is a message for all symbols.
+  bool count(const itch::Frame& frame);
+  // Messages to decode, by their places in the bytes. offset: of the bytes, in the stream.
+  void take(std::span<const std::uint32_t> places, Bytes bytes, std::uint64_t offset);
+  void flush();
+
  private:
   // Of 48 bytes. The orders of a batch's first events can't be asked for ahead: of 256 events a message took
   // 4 % longer.
   static constexpr std::size_t kBatch = 1024;
 
-  static constexpr std::size_t kNoted = 256;  // frames of a share
+  static constexpr std::size_t kNoted = 256;  // messages that are scanned before they are decoded
 
   std::size_t run(Bytes frames);
-  std::size_t run_share(Bytes frames);
-  void take_own(std::span<const std::uint8_t* const> own, Bytes frames);
-  void name(const itch::Frame& frame, std::uint16_t locate) noexcept;
-  template <class Decode>
-  std::size_t run_with(Bytes frames, Decode&& decode);
-  void put_event(bool begins);
+  std::size_t run_itch(Bytes frames);
+  std::size_t run_pitch(Bytes frames);
+  void count(std::uint64_t first_ns, std::uint64_t last_ns, bool begins) noexcept;
+  void name(const std::uint8_t* message, std::uint16_t locate) noexcept;
+  void new_day();
   void malformed(std::uint64_t offset, std::string what);
   void jump(std::size_t bytes);
-  void flush();
 
   Sink& sink_;
   FeedCounts counts_;
@@ -156,9 +165,10 @@ class Session {
   std::size_t named_ = 0;
   std::uint64_t empty_ = 0;  // frames since the last message
   std::uint64_t offset_ = 0;
-  Share share_;
+  Run run_;
   char dialect_;
   bool lenient_;
+  bool shared_ = false;
   bool stopped_ = false;
 };
 
