@@ -270,19 +270,42 @@ def test_ten_percent_are_found_with_the_second_of_results_that_scatter_by_two() 
 
 def test_a_history_says_which_change_its_scatter_lets_it_find() -> None:
     random = np.random.default_rng(6)
-    for scatter in (0.005, 0.04):
+    for scatter in (0.005, 0.035):
         values = np.exp(scatter * random.normal(size=40))
         series = [(f"{i}", Results("x", {"one": [np.array([v])]})) for i, v in enumerate(values)]
         (document,) = history(series, smallest_effect=0.01)
-        two, four, eight = (document["findable"][n] for n in (2, 4, 8))
-        assert two > four > eight
-        assert (two > 0.1) == ("two results after a change show" in document["why"]) == (scatter > 0.01)
+        two, four, eight, sixteen = (document["findable"][n] for n in (2, 4, 8, 16))
+        assert two > four > eight > sixteen
+        enough = min((n for n, change in document["findable"].items() if change <= 0.1), default=None)
+        assert enough is not None
+        assert (enough > 2) == (scatter > 0.01) == (f"10 % shows after {enough} results" in document["why"])
+        assert (two > 0.1) == ("two results after a change show" in document["why"])
         shown = sum(
             bool(level_changes([*np.log(values), *(np.log1p(two) + scatter * random.normal(size=2))],
                                alarm_probability=0.1 / 365))
             for _ in range(100)
         )  # fmt: skip
         assert shown >= 80
+
+
+def test_a_history_that_no_number_of_results_helps_says_so_with_what_would_help() -> None:
+    values = np.exp(0.2 * np.random.default_rng(6).normal(size=40))
+    series = [(f"{i}", Results("x", {"one": [np.array([v])]})) for i, v in enumerate(values)]
+    (document,) = history(series, smallest_effect=0.01)
+    assert "10 % may not show at all" in document["why"]
+    assert "--false-alarms" in document["why"]
+
+
+def test_two_outliers_in_a_row_are_no_change_where_single_ones_came_before() -> None:
+    random = np.random.default_rng(4)
+    for _ in range(20):
+        x = 0.01 * random.normal(size=60)
+        x[[10, 33]] += 0.15
+        x[50:52] += 0.15
+        assert not level_changes(x[:52], alarm_probability=2.7e-4)
+        x[50:] += 0.15 * (np.arange(50, 60) > 51)  # one that stays is a change, seen by more values
+        (change,) = level_changes(x, alarm_probability=2.7e-4)
+        assert abs(change.index - 50) <= 2
 
 
 @pytest.mark.parametrize("correlated", [0.5, 0.7])

@@ -1,17 +1,20 @@
 """Changes of level in a series that grows: found within two values, at a rate of false alarms that is chosen.
 
-After each value the last two, the last four and the last eight are compared with those before them, since
-the last change: two by their mean (and the nearer has to be seven tenths as far, so that a lone outlier is
+After each value the last two, four, eight and sixteen are compared with those before them, since the last
+change: two by their mean (and the nearer has to be seven tenths as far, so that a lone outlier is
 no change), more by their median. The scale is the deviation of the level, which grows with wandering; the
 threshold is that of Student's t for a forecast from so few values, widened by the correlation of neighbours.
-It falls with more values, which is where a small change is found. By simulation at 0.1 false alarms a year
-(500 series of 60 values each), independent normal values gave 0.00, t-distributed ones with 4 degrees of
-freedom 0.12, 5 % of outliers 0.12, AR(1) of 0.5 gave 0.03 and of 0.7 0.11. The rate is not kept by
-exponential values nor by series that go between two levels at random. The mean of two, with the level and
-scatter of normal values known and the same probability of an alarm at each, would find +10 % over 2, 3 and 4
-% in 99, 80 and 39 % of series; this one, which has thirty values to learn from, finds it in 72, 20 and 3 %
-with the second value and in 99, 63 and 23 % with the eighth. `findable` says which changes a series allows.
-A test repeats a part of it.
+It falls with more values, which is where a small change is found. What single values have done before, by
+chance or on one of a machine's two levels, has to be less likely to come in a row than a false alarm may be.
+By simulation at 0.1 false alarms a year (`python -m benchmarks.bench_history`, 200 series of 120 values of a
+kind), normal and t-distributed values (4 degrees of freedom) gave none in 66 years, AR(1) of 0.5 and of 0.7
+0.02 and 0.00 a year, 5 % of outliers of one size 0.11, exponential values 0.12; 5 % of outliers of any size
+gave 0.24, which is too many: those of a year that come in a row may be larger than all before. The rate is
+not kept by series that go between two levels at random. The mean of two, with the level and scatter of normal
+values known and the same probability of an alarm at each, would find +10 % over 2, 3 and 4 % in 99, 80 and
+39 % of series; this one, which has thirty values to learn from, finds it in 82, 19 and 5 % with the second
+value, in 98, 58 and 16 % with the eighth and in 100, 87 and 44 % with the sixteenth. `findable` says which
+changes a series allows.
 
 A level that has just begun is described by its few values, their scatter by that of the levels before, too:
 so a change that goes back after two values is found to have gone back. After the return the
@@ -33,7 +36,7 @@ __all__ = ["FEWEST", "LevelChange", "findable", "level_changes"]
 
 # With fewer before a change the scale is a guess.
 FEWEST = 6
-_WINDOWS = (2, 4, 8)
+_WINDOWS = (2, 4, 8, 16)
 # As often as a series may lead back to the level before the last change: there and back twice.
 _TURNS = 3
 # A level is described by as many of its latest values: older ones belong to another machine.
@@ -82,7 +85,7 @@ def level_changes(
     x = np.asarray(values, dtype=np.float64)
     if not np.isfinite(x).all() or not 0 < alarm_probability < 1:
         raise ValueError("values must be finite and the probability between 0 and 1")
-    probability = alarm_probability / len(_WINDOWS) / 2
+    probability = alarm_probability / 2
     cuts: list[_Cut] = []
     level: list[int] = []  # the current one, also by what it had before it was left for a while
     earlier: list[int] = []  # the one before
@@ -96,6 +99,7 @@ def level_changes(
             window = 2
         if not window:
             continue
+        window = _begun(x[level], window)
         old, new = level[:-window], level[-window:]
         middle = float(np.median(x[old]))
         back = bool(earlier) and _is_back(x[earlier], middle, x[new], probability)
@@ -124,8 +128,7 @@ def findable(values: npt.ArrayLike, *, alarm_probability: float) -> dict[int, fl
     old = np.asarray(values, dtype=np.float64)[-_MEMORY:]
     return {
         window: max(
-            _threshold(old, side, window, alarm_probability / len(_WINDOWS) / 2)
-            + _NINE_OF_TEN * _scale(old) * _own(window)
+            _threshold(old, side, window, alarm_probability / 2) + _NINE_OF_TEN * _scale(old) * _own(window)
             for side in (1.0, -1.0)
         )
         for window in _WINDOWS
@@ -143,7 +146,7 @@ def _alarm(
         x: a level, and perhaps what came after it.
         since: number of its last values that came since the last change.
         scatter: of earlier levels about their medians, which tells how few values of a young one scatter.
-        probability: of a false alarm of each window and side.
+        probability: of a false alarm of each side, of all windows together.
         smallest: change that counts.
     """
     for window in _WINDOWS:
@@ -159,12 +162,33 @@ def _alarm(
             continue  # a lone outlier
         if abs(shift) < max(smallest, 1e-12):
             continue
-        aside = np.sign(shift) * (old - middle)
-        if float((aside >= abs(shift)).mean()) > _SEEN:
-            continue  # a machine with two levels has been on that one before
+        known = np.concatenate([scatter, x[:-window] - middle])
+        if _seen(np.sign(shift) * known, abs(shift), window) > _SHARES[window] * probability:
+            continue  # outliers, or a machine with two levels: it has been as far away before
         if abs(shift) > _threshold(old, float(np.sign(shift)), window, probability, scatter):
             return window
     return 0
+
+
+def _seen(aside: npt.NDArray[np.float64], shift: float, window: int) -> float:
+    """The probability that a window of such values is `shift` away, by those before that were; 0 if none was.
+
+    Of two values both have to be as far as the nearer one must be, of more at least one half. What a
+    threshold takes from a deviation knows nothing of how often single values lie far away: two outliers in a
+    row come once a year where each has a probability of 0.05.
+    """
+    far = float((aside >= (_NEARER if window == 2 else 1.0) * shift).mean())
+    if window == 2:
+        return far**2
+    return math.comb(window, window // 2) * far ** (window // 2)
+
+
+def _begun(x: npt.NDArray[np.float64], window: int) -> int:
+    """How many of a window's values are on the new level: half of them may be enough to find it."""
+    before, after = float(np.median(x[:-window])), float(np.median(x[-window:]))
+    while window > 2 and abs(x[-window] - before) < abs(x[-window] - after):
+        window -= 1
+    return window
 
 
 def _gone(young: npt.NDArray[np.float64], earlier: npt.NDArray[np.float64]) -> bool:
@@ -213,12 +237,10 @@ _MORE = 1.1
 _NINE_OF_TEN = 1.2816
 # Of the mean of two values, what the nearer has to be away at least.
 _NEARER = 0.7
-# Of the probability that all windows have, in thirds: the first to look has most.
-_SHARES = {2: 2.0, 4: 0.6, 8: 0.4}
+# Of the probability that all windows have: the first to look has most.
+_SHARES = {2: 0.66, 4: 0.18, 8: 0.1, 16: 0.06}
 # Beyond this correlation, what few values tell of it is off by too much, and thresholds are widened further.
 _LITTLE_ALIKE = 0.4
-# Of the values before a change, those that may lie as far away.
-_SEEN = 0.1
 # Of the deviation on the side of a change, which for skew values is the larger one; for normal ones it does
 # not count.
 _OF_SIDE = 0.8

@@ -20,7 +20,7 @@ from latlab.stats.variance import midmean
 __all__ = ["accept", "accepted", "history"]
 
 Accepted = Mapping[str, Sequence[str]]
-# A change that two results should show; where they can't, the answer says what can.
+# A change that two results should show; where they can't, the answer says how many it takes.
 _WANTED = 0.1
 # Two levels are one if they are apart by no more than this part of what they are away from the wanted one.
 _ALIKE = 0.3
@@ -102,8 +102,16 @@ def _one(
     if not changes:
         why = said(LevelSaid.UNCHANGED, effect=effect)
         finds = document["findable"]
-        if finds[2] > _WANTED:
-            why = said(LevelSaid.UNCHANGED_AS_FAR, effect=effect, two=finds[2], eight=finds[8])
+        enough = [count for count, change in finds.items() if change <= _WANTED]
+        if not enough:
+            most, reach = max(finds.items())
+            why = said(
+                LevelSaid.UNCHANGED_TOO_WIDE, effect=effect, wanted=_WANTED, most=most, reach=reach
+            )  # fmt: skip
+        elif finds[2] > _WANTED:
+            why = said(
+                LevelSaid.UNCHANGED_AS_FAR, effect=effect, wanted=_WANTED, enough=min(enough), two=finds[2]
+            )
         return {**document, "verdict": "unchanged", "why": why}
     verdict, sentence = _standing(changes, effect)
     return {**document, "changes": changes, "verdict": verdict, "why": sentence}

@@ -99,7 +99,12 @@ class LevelSaid(Kind):
     UNCHANGED = "no change of level of {effect:share2} or more"
     UNCHANGED_AS_FAR = (
         "no change of level of {effect:share2} or more, as far as this scatter tells: "
-        "two results after a change show {two:share0}, eight {eight:share0}"
+        "{wanted:share0} shows after {enough} results; two results after a change show {two:share0}"
+    )
+    UNCHANGED_TOO_WIDE = (
+        "no change of level of {effect:share2} or more, as far as this scatter tells: "
+        "{most} results after a change show {reach:share0}, and {wanted:share0} may not show at all; "
+        "more processes a result, or a larger --false-alarms, show more"
     )
     FASTER = "faster by {change:share2} since {at}"
     SLOWER = "slower by {change:share2} since {at}; to accept it: latlab bench accept {level}"
