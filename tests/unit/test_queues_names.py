@@ -83,3 +83,23 @@ def test_of_several_at_one_queue_none_gives_its_name(names: ModuleType) -> None:
     lane = [names.role_of(f"lane-{number}", "drain") for number in range(3)]
     told = [stages.name(number, one, "ac"[number // 2], False) for number, one in enumerate(lane)]
     assert told == ["lane", "lane", "lane-2"]
+
+
+def test_who_has_no_number_of_its_own_has_that_of_its_queue_whoever_was_first(names: ModuleType) -> None:
+    stages = names.Stages()
+    renamed: list[tuple[object, str, str]] = []
+    stages.renamed = lambda *told: renamed.append(told)
+    queues = ("qs #3 (feed.py:3)", "qs (feed.py:3)", "qs #4 (feed.py:3)", "qs #2 (feed.py:3)")
+    role = names.role_of("Thread-1 (shard)", "shard")
+    told = [stages.name(at, role, name, False, names.lane_of(name)) for at, name in enumerate(queues)]
+    assert told == ["shard", "shard", "shard-4", "shard-2"]
+    assert renamed == [(0, "shard", "shard-3")]  # as soon as there was another
+    assert [stages.label(at) for at in range(4)] == ["shard-3", "shard", "shard-4", "shard-2"]
+
+
+def test_of_queues_of_several_lines_who_comes_later_has_the_next_number(names: ModuleType) -> None:
+    stages = names.Stages()
+    role = names.role_of("Thread-1 (shard)", "shard")
+    queues = ("hot (feed.py:3)", "cold (feed.py:4)", "mild (feed.py:5)")
+    told = [stages.name(at, role, name, False, names.lane_of(name)) for at, name in enumerate(queues)]
+    assert told == ["shard", "shard-2", "shard-3"]

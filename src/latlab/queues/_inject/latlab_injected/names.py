@@ -32,6 +32,7 @@ _AS = re.compile(r"\bas\s+([A-Za-z_]\w*)\s*[:,]")
 _NUMBER = re.compile(r"[-_ ]?\d+$")
 _DEFAULT = re.compile(r"^(Thread|Dummy|Process|ForkProcess|SpawnProcess|ForkServerProcess|Task)-?[\d:]*")
 _POOL = re.compile(r"^(ThreadPoolExecutor-\d+_\d+|\w*PoolWorker-\d+)$")
+_LANE = re.compile(r" #(\d+) \(")
 _LINES_ABOVE = 4
 _MOST_OF_A_LINE = 64  # as of one for each request: the rest isn't published
 
@@ -109,6 +110,12 @@ def queue_name(otherwise: Any, prefix: Any = "") -> Any:
     return "%s%s (%s:%d)" % (name, number, os.path.basename(file), line)
 
 
+def lane_of(queue: Any) -> Any:
+    """The number of a queue among those that one line made, by its name."""
+    match = _LANE.search(queue)
+    return int(match.group(1)) if match is not None else 1
+
+
 class Role(str):
     """What several do alike; `whole` is the name of one of them, with its number; "" where it has none."""
 
@@ -142,34 +149,39 @@ class Stages:
         """Of a user who has been named; else None."""
         return self._label.get(user)
 
-    def name(self, user: Any, role: Any, queue: Any, producer: Any) -> Any:
-        """Of the stage of a user (anything hashable) who is at one side of a queue for the first time."""
+    def name(self, user: Any, role: Any, queue: Any, producer: Any, lane: Any = 1) -> Any:
+        """Of the stage of a user (anything hashable) who is at one side of a queue for the first time.
+
+        `lane`: the queue's number among those of one line, by which its user is known, whoever was first.
+        """
         with self._lock:
             label = self._label.get(user)
             place = (role, queue, producer)
             if label is None:
                 label = self._at.get(place)
                 if label is None:
-                    label = self._another(user, role)
+                    label = self._another(user, role, lane)
                 elif label == role:
                     self._first.pop(role, None)  # several are one stage: it keeps the name of the role
                 self._label[user] = label
             self._at.setdefault(place, label)
         return label
 
-    def _another(self, user: Any, role: Any) -> Any:
+    def _another(self, user: Any, role: Any, lane: Any) -> Any:
         """The label of one more stage of a role."""
-        whole = getattr(role, "whole", "")
+        whole = getattr(role, "whole", "") or (role if lane == 1 else "%s-%d" % (role, lane))
         number = self._count[role] = self._count.get(role, 0) + 1
         if number == 1:
-            if whole:
+            if whole != role:
                 self._first[role] = user, whole
             return role
         if role in self._first:
             first, name = self._first.pop(role)
             self._rename(first, role, name)
         used = set(self._label.values()).union(self._at.values())
-        return whole if whole and whole not in used else "%s-%d" % (role, number)
+        while whole in used:
+            whole, number = "%s-%d" % (role, number), number + 1
+        return whole
 
     def _rename(self, user: Any, old: Any, new: Any) -> None:
         if new in self._label.values():

@@ -74,6 +74,7 @@ class Counts:
         "__weakref__",
         "_capacity",
         "_implementation",
+        "_lane",
         "_objects",
         "_of_side",
         "_queue",
@@ -93,7 +94,7 @@ class Counts:
 
     def __init__(self, made: Any, name: Any, capacity: Any, identity: Any, who: Any) -> None:
         kind = type(made)
-        self.name = name
+        self.name, self._lane = name, names.lane_of(name)
         self._capacity = max(0, capacity)
         self._implementation = kind.__module__ + "." + kind.__qualname__
         self._queue = weakref.ref(made)
@@ -171,7 +172,7 @@ class Counts:
         times = _times.get(user)
         if times is None and self._slot is not None:  # who only puts tells for how long it had to wait
             if for_event and known:  # who has not taken anything yet waits all the same
-                self._stages.name(user, self._role(), id(self), False)
+                self._stages.name(user, self._role(), id(self), False, self._lane)
             times = self._told(user)
         if times is not None:
             # Who takes elsewhere, and gives back here what it takes here, has an event: it wants an object.
@@ -222,7 +223,7 @@ class Counts:
         user, role = self._who(), self._role()
         users.add(user)
         self._until_end(user)
-        label = self._stages.name(user, role, id(self), producer)
+        label = self._stages.name(user, role, id(self), producer, self._lane)
         labels = self._of_side[side]
         if label not in labels and not (self.pooled and producer):
             labels.append(label)
