@@ -125,9 +125,13 @@ def _within(question: Question, left_s: float, steps: Steps) -> Question:
     why = f"the budget of {duration(question.budget_s * 1e9)} allows no more"
     steps.tell(f"observing for {duration(seconds * 1e9)}, since {why}")
     what = f"what the program does after {duration(seconds * 1e9)}: {why}"
-    enough_s = max(_MORE * question.budget_s, _MORE * question.seconds + _RESERVE_S)
-    steps.unknown.append(Unknown(what, with_budget(question, enough_s)))
+    steps.unknown.append(Unknown(what, with_budget(question, _enough_s(question))))
     return replace(question, seconds=seconds)
+
+
+def _enough_s(question: Question) -> float:
+    """A budget that leaves as much time for the rest as all that the question observes."""
+    return max(_MORE * question.budget_s, _MORE * question.seconds + _RESERVE_S)
 
 
 def _application(question: Question) -> Application:
@@ -265,7 +269,7 @@ def _with_schedule(
         steps.steps.append(Step("forecast", "done", time.monotonic() - begin, detail))
     if over() and why:
         why = f"the budget of {duration(question.budget_s * 1e9)} left no time for all of it"
-        steps.skip("forecast", why, with_budget(question, _MORE * question.budget_s))
+        steps.skip("forecast", why, with_budget(question, _enough_s(question)))
     elif not made and seen.schedule.seconds < SHORTEST_S:
         steps.skip("forecast", f"withheld, since {why}", None)  # what tells the limit tells more of it, too
     elif not made:
