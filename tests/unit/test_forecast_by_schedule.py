@@ -370,3 +370,16 @@ def test_that_a_part_does_not_help_is_told_where_that_is_news(
 
     made, _ = by_schedule(schedule(), findings(kind), lambda line: None)
     assert ("the sleeps of app" in [one.stage for one in made]) == told
+
+
+@pytest.mark.parametrize(("source", "kind", "told"), [
+    ("app", "lock", False), ("app", "futex", True), ("worker", "lock", True),
+])  # fmt: skip
+def test_how_often_a_faster_thread_meets_who_holds_a_lock_is_not_forecast(
+    source: str, kind: str, told: bool
+) -> None:
+    found = replace(findings(), edges=(Edge(source, "worker", kind, 100.0, 0.2),))
+    made, why = by_schedule(schedule(), found, lambda line: None)
+    assert bool(made) is told
+    if not told:
+        assert why.startswith("worker waits 20.0 % of its time for a lock that app holds")

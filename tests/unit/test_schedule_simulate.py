@@ -12,6 +12,7 @@ from latlab.model.schedule import Losses, Schedule, ScheduledThread, Source, Sta
 from latlab.model.simulation import Scenario
 from latlab.schedule.simulation.forecast import forecast, kind_of
 from latlab.schedule.simulation.simulate import simulate
+from latlab.schedule.simulation.steps import word_of
 
 MS = 1_000_000
 RUN, READY, BLOCKED = State.RUNNING, State.RUNNABLE, State.BLOCKED
@@ -331,3 +332,30 @@ def test_what_is_held_while_nobody_waits_is_not_forecast() -> None:
 
     assert base.withheld == ""
     assert "is not seen from outside" in found.withheld
+
+
+def in_turn(rounds: int, works: int, wakes: int) -> Schedule:
+    """Two threads work in turn, each woken by the other, and take their time to run then."""
+    threads: tuple[list[Row], list[Row]] = ([], [])
+    at = last = 0
+    for number in range(2 * rounds):
+        mine, other = threads[number % 2], (number + 1) % 2
+        if number:
+            mine += [woken(last if number > 1 else 0, at, other + 1), ready(at, at + wakes)]
+            at += wakes
+        mine.append(run(at, at + works))
+        last, at = at, at + works
+    end = at
+    return schedule_of([woken(0, end - 1, 2), run(end - 1, end)], *threads)
+
+
+def test_a_lock_that_whoever_comes_first_may_take_is_not_handed_over_as_slowly_for_ever() -> None:
+    """Of the 16 ms of a turn 4 are from the wake-up to running; with work that is shorter nobody may wait."""
+    schedule = in_turn(20, 12, 4)
+    both = Scenario("role", "both", (1, 2))
+    _, (ordered,) = forecast(schedule, [both], seeds=1)
+    assert ordered.points[-1].time_ns.value / schedule.ended_ns == pytest.approx(0.25, abs=0.01)
+
+    _, (any_order,) = forecast(schedule, [both], seeds=1, locks={word_of(77)})
+    assert any_order.points == ()
+    assert "ways to wait" in any_order.withheld

@@ -40,6 +40,7 @@ _HELD_UP = 0.05  # … and waits for nobody else for longer
 _OF_PYTHON = "GIL"
 _BESIDE = 0.5  # of what a role still runs: with more of the others' work beside it the lock is held too often
 _HARDLY = 0.05  # of a CPU, for which others want that lock: as little as not at all
+_MEETS = 0.15  # of a role's time, that it waits for a lock which another role holds
 _MOST_FUNCTION = 0.95  # of its role: who is nearly all of it is told as the role
 
 
@@ -86,8 +87,9 @@ def by_schedule(
     tell("simulating what its threads did, unchanged and with parts of it faster")
     # Of more turns than can be simulated those in the middle, where they are like all others.
     stretch = stretch_of(schedule) or schedule
+    locks = {word_of(lock.address) for lock in found.locks if lock.address and lock.name != _OF_PYTHON}
     try:
-        base, made = forecast(stretch, asked, over=over)
+        base, made = forecast(stretch, asked, locks=locks, over=over)
     except LatlabError as error:
         return (), error.what
     if stretch is not schedule:
@@ -107,7 +109,10 @@ def by_schedule(
     if found.limit.kind is LimitKind.LOCK and any(one.kind == "none" for one in made):
         # Who holds the lock for which all wait would help by being faster: the simulation misses the lock.
         return (), said(Withheld.LOCK_MISSED, name=found.limit.name)
-    made = tuple(_until_the_lock(one, found) for one in made if not one.withheld)
+    for one in made:
+        if met := _meets(one, found):
+            why = why or said(Withheld.MEETS_OTHERS, name=one.scenario.name, who=met[0], part=met[1])
+    made = tuple(_until_the_lock(one, found) for one in made if not (one.withheld or _meets(one, found)))
     if shared := [one.scenario.name for one in made if not one.points]:
         why = why or said(Withheld.OF_THE_LOCK, name=shared[0])
     made = tuple(one for one in made if one.points)
@@ -240,6 +245,21 @@ def _sleep_apart(found: ThreadFindings) -> bool:
     if found.limit.kind is not LimitKind.TIMER or len(names) < 2:
         return False
     return not any({edge.source, edge.to} <= names and edge.source != edge.to for edge in found.edges)
+
+
+def _meets(one: ScheduleForecast, found: ThreadFindings) -> tuple[str, float] | None:
+    """Who mostly holds a lock for which the asked role waits, and the share of its time that it does so.
+
+    In the simulation it meets the holder as often as it did. Who works less between two tries may meet it
+    more often, or less: with a lock that readers share even the sign of the change is not known.
+    """
+    role = next((role for role in found.roles if role.threads == one.scenario.threads), None)
+    if role is None or one.scenario.kind not in ("role", "function"):
+        return None
+    met = [edge for edge in found.edges if edge.to == role.name and edge.source != role.name]
+    met = [edge for edge in met if edge.kind == "lock"]
+    part = sum(edge.waiting for edge in met)
+    return (max(met, key=lambda edge: edge.waiting).source, part) if part >= _MEETS else None
 
 
 def _until_the_lock(one: ScheduleForecast, found: ThreadFindings) -> ScheduleForecast:

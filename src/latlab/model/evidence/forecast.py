@@ -132,6 +132,10 @@ class Withheld(Kind):
         "{name} and others want the interpreter's lock: how long it is held when {name} comes back for it "
         "sooner was not seen"
     )
+    MEETS_OTHERS = (
+        "{name} waits {part:share} of its time for a lock that {who} holds: how often it would find it held "
+        "if it came back for it sooner was not seen"
+    )
     LOCK_MISSED = (
         "{name} limits, and in the simulation no faster part helps: how long it is held was not seen"
     )

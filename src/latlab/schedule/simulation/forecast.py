@@ -6,7 +6,7 @@ waiting as well as working, as in BCOZ: Ahn et al., OSDI 2024).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ from latlab.model.schedule import Schedule, Wait
 from latlab.model.simulation import Scenario, ScenarioPoint, ScheduleForecast, Simulated
 from latlab.schedule.code.names import called
 from latlab.schedule.simulation.simulate import OVER, Fit, fits_of, run_steps, total_of, unwatched
-from latlab.schedule.simulation.steps import Deed, Steps
+from latlab.schedule.simulation.steps import Deed, Steps, word_of
 from latlab.words import share
 
 __all__ = ["SPEEDUPS", "forecast", "jittered", "kind_of"]
@@ -42,11 +42,13 @@ def forecast(
     *,
     speedups: Sequence[float] = SPEEDUPS,
     seeds: int = _SEEDS,
+    locks: Collection[int] = (),
     over: Callable[[], bool] = lambda: False,
 ) -> tuple[Simulated, tuple[ScheduleForecast, ...]]:
     """What each scenario would buy, of the program's whole time.
 
     Args:
+        locks: the words of locks (see `word_of`) that are handed over when whoever takes them first comes.
         over: asked before each simulation; True leaves out the scenarios that are not done yet.
     """
     base, fits = fits_of(schedule, over)
@@ -59,7 +61,7 @@ def forecast(
             if over():
                 return base, tuple(_nothing(one, OVER) for one in scenarios)
             variants.append(_Variant(fit, jittered(fit.steps, seed) if seed else fit.steps))
-    return base, tuple(_one(schedule, variants, base, one, speedups, over) for one in scenarios)
+    return base, tuple(_one(schedule, variants, base, one, speedups, locks, over) for one in scenarios)
 
 
 def _nothing(scenario: Scenario, why: str) -> ScheduleForecast:
@@ -93,6 +95,7 @@ def _one(
     base: Simulated,
     scenario: Scenario,
     speedups: Sequence[float],
+    locks: Collection[int],
     over: Callable[[], bool],
 ) -> ScheduleForecast:
     own = base.recorded_ns
@@ -110,6 +113,10 @@ def _one(
     shares = np.array(rows)
     middle = shares[0]
     low, high = shares.min(axis=0), shares.max(axis=0)
+    if locks:
+        weight, naps, _ = parts[0]
+        sooner = [_share(variants[0], weight, naps, speedup, scenario, locks) for speedup in asked]
+        low, high = np.minimum(low, sooner), np.maximum(high, sooner)
     slack = (
         abs(base.error)
         + _UNMODELLED * (1.2 - middle)
@@ -157,11 +164,25 @@ def _pays(shares: Array) -> bool:
     return bool(shares.shape[1]) and bool((shares[:, -1] <= 1 - _LEAST).all())
 
 
-def _share(one: _Variant, weight: Array, naps: Array, speedup: float, scenario: Scenario) -> float:
-    """Of its whole time, with the part so much faster."""
-    changed = _faster(one.steps, weight, naps, speedup)
+def _share(
+    one: _Variant, weight: Array, naps: Array, speedup: float, scenario: Scenario, locks: Collection[int] = ()
+) -> float:
+    """Of its whole time, with the part so much faster; and locks that are handed over sooner."""
+    changed = _handed_over(_faster(one.steps, weight, naps, speedup), locks, speedup)
     cpus = changed.cpus + 1 if scenario.kind == "cpus" else None
     return total_of(run_steps(changed, cpus=cpus), one.fit.watched) / one.plain
+
+
+def _handed_over(steps: Steps, locks: Collection[int], speedup: float) -> Steps:
+    """The same where locks change hands the sooner, the faster the part is.
+
+    A woken thread takes its time to run. Meanwhile whoever comes first may take a lock, since most mutexes
+    are no queues, and comes the sooner the less there is to do: then nobody waits for that time.
+    """
+    waits = (steps.deed == Deed.WAIT) & (steps.wait == int(Wait.FUTEX))
+    waits &= np.isin(word_of(steps.object), list(locks))
+    delay = np.rint(np.where(steps.delay < 0, steps.wake_ns, steps.delay) * (1.0 - speedup)).astype(np.int64)
+    return steps.changed(delay=np.where(waits, delay, steps.delay))
 
 
 def _kinds(speedups: Sequence[float], shares: Sequence[float]) -> list[str]:
