@@ -16,16 +16,20 @@ from latlab.threads._code import spin_lock
 from latlab.threads._roles import groups_of
 
 
+def named(thread: str, command: tuple[str, ...]) -> str:
+    """How the one thread of a process is called that runs all the time."""
+    made = Made()
+    made.run(made.thread(thread), 0, 1000)
+    made.commands[100] = command
+    return found_in(made).limit.name
+
+
 @pytest.mark.parametrize(
     ("name", "line"),
     [("pigz", "exec pigz"), ("sha512sum", "dd | sha512sum")],  # the second begins like its shell's name
 )
 def test_a_shell_that_became_another_program_has_its_name(name: str, line: str) -> None:
-    made = Made()
-    main = made.thread(name)
-    made.commands[100] = ("sh", "-c", line)
-    made.run(main, 0, 1000)
-    assert found_in(made).limit.name == name
+    assert named(name, ("sh", "-c", line)) == name
 
 
 def test_code_names_the_function_of_the_program_and_not_of_a_library() -> None:
@@ -86,11 +90,7 @@ def test_processes_of_one_program_that_hand_each_other_work_are_told_by_their_ta
 
 
 def test_an_interpreter_is_named_by_its_script() -> None:
-    made = Made()
-    main = made.thread("python3")
-    made.commands[100] = ("/usr/bin/python3", "-X", "dev", "feed.py", "7")
-    made.run(main, 0, 1000)
-    assert found_in(made).limit.name == "feed.py"
+    assert named("python3", ("/usr/bin/python3", "-X", "dev", "feed.py", "7")) == "feed.py"
 
 
 @pytest.mark.parametrize(
@@ -117,10 +117,7 @@ def test_a_program_of_a_runtime_has_its_own_name_before_that_of_the_runtimes_fun
 
 @pytest.mark.parametrize("command", [("python3", "-E", "feed.py"), ("bash", "-e", "feed.py")])
 def test_an_option_that_comes_before_a_script_does_not_hide_its_name(command: tuple[str, ...]) -> None:
-    made = Made()
-    made.run(made.thread(command[0]), 0, 1000)
-    made.commands[100] = command
-    assert found_in(made).limit.name == "feed.py"
+    assert named(command[0], command) == "feed.py"
 
 
 def test_threads_have_the_names_of_the_stages_that_they_run() -> None:
@@ -162,28 +159,16 @@ def test_threads_of_one_name_of_which_some_have_a_label_are_one_role() -> None:
     ],
 )
 def test_a_title_names_a_process_without_what_it_was_started_with(title: str, name: str) -> None:
-    made = Made()
-    main = made.thread("nginx")
-    made.commands[100] = (title,)
-    made.run(main, 0, 1000)
-    assert found_in(made).limit.name == name
+    assert named("nginx", (title,)) == name
 
 
 def test_an_interpreter_that_a_shim_became_is_called_by_what_it_runs() -> None:
-    made = Made()
-    main = made.thread("python3")
-    made.commands[100] = ("bash", "/home/me/.pyenv/shims/python3", "-u", "ship.py", "120")
-    made.run(main, 0, 1000)
-    assert found_in(made).limit.name == "ship.py"
+    assert named("python3", ("bash", "/home/me/.pyenv/shims/python3", "-u", "ship.py", "120")) == "ship.py"
 
 
 def test_what_keeps_track_of_a_programs_resources_is_called_so() -> None:
-    made = Made()
-    main = made.thread("python3")
     line = "from multiprocessing.resource_tracker import main;main(5)"
-    made.commands[100] = ("/usr/bin/python3", "-c", line)
-    made.run(main, 0, 1000)
-    assert found_in(made).limit.name == "multiprocessing resource tracker"
+    assert named("python3", ("/usr/bin/python3", "-c", line)) == "multiprocessing resource tracker"
 
 
 def test_samples_without_a_name_count_beside_those_with_one() -> None:
@@ -201,11 +186,7 @@ def test_samples_without_a_name_count_beside_those_with_one() -> None:
 
 @pytest.mark.parametrize("state", ["idle", "idle in transaction", "COMMIT", "LOCK TABLE waiting"])
 def test_what_a_server_does_at_the_moment_is_no_part_of_its_name(state: str) -> None:
-    made = Made()
-    main = made.thread("postgres")
-    made.commands[100] = (f"postgres: bench shop [local] {state}",)
-    made.run(main, 0, 1000)
-    assert found_in(made).limit.name == "postgres: bench shop [local]"
+    assert named("postgres", (f"postgres: bench shop [local] {state}",)) == "postgres: bench shop [local]"
 
 
 def test_short_threads_of_one_name_are_one_role_though_few_were_sampled() -> None:
