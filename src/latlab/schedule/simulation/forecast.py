@@ -168,18 +168,20 @@ def _share(
     one: _Variant, weight: Array, naps: Array, speedup: float, scenario: Scenario, locks: Collection[int] = ()
 ) -> float:
     """Of its whole time, with the part so much faster; and locks that are handed over sooner."""
-    changed = _handed_over(_faster(one.steps, weight, naps, speedup), locks, speedup)
+    changed = _faster(one.steps, weight, naps, speedup)
+    if locks:
+        changed = _handed_over(changed, scenario.threads, locks, speedup)
     cpus = changed.cpus + 1 if scenario.kind == "cpus" else None
     return total_of(run_steps(changed, cpus=cpus), one.fit.watched) / one.plain
 
 
-def _handed_over(steps: Steps, locks: Collection[int], speedup: float) -> Steps:
-    """The same where locks change hands the sooner, the faster the part is.
+def _handed_over(steps: Steps, threads: Sequence[int], locks: Collection[int], speedup: float) -> Steps:
+    """The same where these threads are given locks the sooner, the faster they are.
 
     A woken thread takes its time to run. Meanwhile whoever comes first may take a lock, since most mutexes
     are no queues, and comes the sooner the less there is to do: then nobody waits for that time.
     """
-    waits = (steps.deed == Deed.WAIT) & (steps.wait == int(Wait.FUTEX))
+    waits = (steps.deed == Deed.WAIT) & (steps.wait == int(Wait.FUTEX)) & np.isin(steps.thread, threads)
     waits &= np.isin(word_of(steps.object), list(locks))
     delay = np.rint(np.where(steps.delay < 0, steps.wake_ns, steps.delay) * (1.0 - speedup)).astype(np.int64)
     return steps.changed(delay=np.where(waits, delay, steps.delay))
