@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from latlab.jitter import analyse, measure
+from latlab.model.machine.jitter import WarningKind
 from latlab.system.kernel.tracing import unavailable
 
 CPU = max(os.sched_getaffinity(0))
@@ -95,7 +97,7 @@ def test_the_classic_view_has_the_originals_size_and_its_outlier_file(tmp_path: 
         (["-r", "0"], 2, "more than 0"),
         (["-k", "5", "-m", "10"], 2, "is not over min"),
         (["-b", "21"], 2, "can't be halved"),
-        (["--cpus", "4095"], 1, "CPU 4095 was refused"),
+        (["--cpus", "4095"], 2, "this machine runs no CPU 4095"),
         (["--cpus", "x"], 2, "not a CPU list"),
         (["-f", "/nowhere/out"], 2, "/nowhere/out can't be written"),
         (["--core-to-core", "--cpus", "0"], 2, "two cores"),
@@ -122,10 +124,10 @@ def test_an_export_that_can_not_be_written_does_not_take_the_result_with_it() ->
 
 @pytest.mark.side_by_side
 def test_a_refused_core_does_not_lose_the_others() -> None:
-    done = latlab("--cpus", f"{CPU},4095", "-r", "0.1", "--json")
-    document = json.loads(done.stdout)
-    assert [core["cpu"] for core in document["cores"]] == [CPU]
-    assert any("CPU 4095 was refused" in text for text in document["warnings"])
+    """As one that goes offline: what is not there is refused by the command line before anything runs."""
+    found = analyse(measure([CPU, 4095], 0.1))
+    assert [core.cpu for core in found.cores] == [CPU]
+    assert [warning.kind for warning in found.warnings] == [WarningKind.CPU_REFUSED]
 
 
 @pytest.mark.side_by_side

@@ -162,4 +162,4 @@ def test_a_dry_run_says_what_a_component_that_is_never_called_may_lack(tmp_path:
     named = ("s.toml", "--dry-run", "--", sys.executable, "app.py")
     done = ran(tmp_path, "-m", "latlab", "stubs", "study", *named)
     assert done.returncode == 2
-    assert "is its module imported so?" in done.stderr
+    assert "write module:function as the program imports it" in done.stderr

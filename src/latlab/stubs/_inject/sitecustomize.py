@@ -99,7 +99,8 @@ _MAIN, _SPAWNED = "__main__", "__mp_main__"
 
 def _stem(name: str) -> str:
     """What a script or a module is called in the end: "app" of "tools/app.py" and of "tools.app"."""
-    return os.path.basename(name).removesuffix(".py").rpartition(".")[2]  # noqa: PTH119
+    # Not by os.path: its functions may be components, and these calls not the program's.
+    return name.rpartition("/")[2].removesuffix(".py").rpartition(".")[2]
 
 
 class _Script:
