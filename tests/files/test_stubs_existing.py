@@ -163,3 +163,19 @@ def test_what_is_no_python_has_no_component(text: str | None, tmp_path: Path) ->
     assert component_at(str(tmp_path / "app.py"), 1) == ""
     assert component_at("/usr/bin/env", 1) == ""
     assert component_at("", 0) == ""
+
+
+def test_what_is_named_of_a_script_in_a_package_can_be_studied(tmp_path: Path) -> None:
+    """The script's folder is where modules are looked for, so that its package isn't found from there."""
+    package = tmp_path / "firm"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "app.py").write_text(WORK)
+    command = [sys.executable, str(package / "app.py")]
+    named = component_at(str(package / "app.py"), 3)
+    assert named == "firm.app:Book.add"
+    require_component(named, command, "here", "component")
+    with pytest.raises(InputError, match="there is no 'Level'"):
+        require_component("firm.app:Level.add", command, "here", "component")
+    with pytest.raises(InputError, match=r"there is no module 'firm\.other'"):
+        require_component("firm.other:price", command, "here", "component")

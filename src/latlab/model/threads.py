@@ -15,7 +15,7 @@ Names = tuple[str, ...]
 Numbers = tuple[int, ...]
 
 
-_ALL = 0.95  # of a function's samples: who calls it in so many may be said to call it
+_ALL = 0.95  # of a function's samples: whoever calls it in so many is told as its caller, without a share
 _ASLEEP = 0.6
 _AWAKE = 0.2
 

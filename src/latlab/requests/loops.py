@@ -67,10 +67,6 @@ class Loops:
         """Whether this request and those like it went on by a timer."""
         return bool(self._by_timer[index])
 
-    def overtaken(self, index: int) -> bool:
-        """Whether others came later and were answered earlier, so that it has waited for something else."""
-        return bool(self._until[index] > self._round[index])
-
     def overtakes(self, other: int, index: int, until: int) -> bool:
         """Whether a request was not late by what its thread did for another one until then."""
         rows = self._rows

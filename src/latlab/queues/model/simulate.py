@@ -32,8 +32,10 @@ from latlab.stats.quantiles import quantiles
 __all__ = ["copies_of", "forecast"]
 
 _MOST_ARRIVALS = 100_000  # from a source that always has another event
-_MOST_FASTER = 4.0  # as what was seen: where all sources give as much as is taken, so many pass in less time
-_PRESSES = 16.0  # times what can pass: so many arrivals of it keep its queue full, and more are only refused
+_MOST_FASTER = (
+    4.0  # times what was seen, at most: where sources give as much as is taken, less simulated time is enough
+)
+_PRESSES = 16.0  # times what can pass: so many arrivals keep a queue full; any more are refused
 _WARM_UP = 0.05  # of the simulated time is left out
 _LEAST_THROUGH = 0.05  # of the arrivals: else the simulation has more to do with refusing than with serving
 

@@ -179,7 +179,7 @@ def _handed_over(steps: Steps, threads: Sequence[int], locks: Collection[int], s
     """The same where these threads are given locks the sooner, the faster they are.
 
     A woken thread takes its time to run. Meanwhile whoever comes first may take a lock, since most mutexes
-    are no queues, and comes the sooner the less there is to do: then nobody waits for that time.
+    are no queues. A thread with less to do comes back sooner, and then does not wait for a wake-up at all.
     """
     waits = (steps.deed == Deed.WAIT) & (steps.wait == int(Wait.FUTEX)) & np.isin(steps.thread, threads)
     waits &= np.isin(word_of(steps.object), list(locks))

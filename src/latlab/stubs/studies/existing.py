@@ -47,12 +47,14 @@ class _Started(NamedTuple):
     Attributes:
         first: the folder that stands first on its path.
         text: of the program, as far as it is known.
+        script: its file; "" where it is none.
     """
 
     interpreter: str
     flags: tuple[str, ...]
     first: str
     text: str
+    script: str = ""
 
 
 def require_component(
@@ -77,6 +79,8 @@ def require_component(
     if started is None or not known or not name or component in started.text:
         return
     origin = _origin(started, module)
+    if origin == "" and module.rpartition(".")[2] == Path(started.script).stem:
+        origin = started.script  # of the script itself, whatever package its folder is
     remedy = "name what the stage calls as module:function or module:Class.method, as the program imports it"
     if origin == "" and _MOVES.search(started.text) is None:
         what = f"there is no module {module!r} where {' '.join(command)!r} looks for modules"
@@ -139,7 +143,7 @@ def _started(command: Sequence[str]) -> _Started | None:
         return None
     script = Path(words[0]).resolve()
     text = script.read_text(encoding="utf-8", errors="replace")
-    return _Started(interpreter, tuple(flags), str(script.parent), text)
+    return _Started(interpreter, tuple(flags), str(script.parent), text, str(script))
 
 
 def _origin(started: _Started, module: str) -> str | None:

@@ -23,7 +23,10 @@ Array = np.ndarray[Any, Any]
 
 _FEWEST = 5  # stretches of sleeps of which nothing came but of the last one
 _USUAL = 0.5  # of the stretches, that are of several sleeps
-_MANY, _SAME = 40, 0.95  # stretches, of which so many have one number of sleeps: fewer may do so by chance
+_MANY, _SAME = (
+    40,
+    0.95,
+)  # stretches, and the share of them with one number of sleeps: of fewer it may be chance
 _WAITS_ITSELF = 0.4  # of its life, for the thread that sleeps: then it is not what that one waits for
 _SLEPT = 0.05  # of the time: a thread that sleeps less so is left as it is
 _LOOKED = 0.5  # of the sleep before it, that a look may take
@@ -87,7 +90,7 @@ def with_looks(schedule: Schedule, tracks: Sequence[Track], role_of: Mapping[int
 
 
 def _by_count(found: Sequence[_Stretch]) -> bool:
-    """Whether it does something after every so many sleeps, whoever has ended what by then: a clock."""
+    """Whether it is a clock: it does something after a fixed number of sleeps, whatever others have done."""
     often = Counter(len(one.sleeps) for one in found).most_common(1)[0][1]
     return len(found) >= _MANY and often >= _SAME * len(found)
 

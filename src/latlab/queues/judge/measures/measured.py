@@ -143,8 +143,8 @@ def _stretch(
 
     The time in which it has an event and room, and says that it is idle, is a part of that: it wakes up, or
     looks for the event, as who reads it from a pipe. (Of several inputs that are not one event's, it may
-    rightly wait for another; and what it waits for an object of a pool is no work.) And who takes of several
-    inputs what no count shows afterwards has been at work for as long as its thread ran, if that sleeps when
+    rightly wait for another; and waiting for an object of a pool is no work.) And who takes of several inputs
+    what no count shows afterwards has been at work for as long as its thread ran, if that sleeps when
     there is nothing.
     """
     seconds = max(float(time.sum()), 1e-12)
