@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from latlab.errors import NotTrustworthyError
+from latlab.lab.diagnosis.applications import program
+from latlab.lab.diagnosis.question import Question
 from latlab.lab.forecast import by_queue_model
 from latlab.lab.forecast.by_queue_model import (
     _gains_behind,
@@ -257,3 +261,18 @@ def test_a_tail_is_told_only_where_it_changes_for_sure(high: float, told: bool) 
     assert ("p99.9" in sentence) == told
     assert "171" in sentence
     assert "206 events/s" in sentence
+
+
+@pytest.mark.parametrize(("by_queues", "by_threads"), [("part", "other"), (None, "part")])
+def test_what_its_threads_name_limits_for_the_model_too(
+    by_queues: str | None, by_threads: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a model that gains nothing by it is told: as of a pool whose caller waits for each result."""
+    given: dict[str, object] = {}
+    monkeypatch.setattr(program, "modelled", lambda *_, **options: given.update(options))
+    seen = SimpleNamespace(
+        queues=SimpleNamespace(observation=None, diagnosis=SimpleNamespace(limiting_stage=by_queues)),
+        threads=SimpleNamespace(roles=(), limit=SimpleNamespace(name=by_threads)),
+    )
+    program.Command(Question(command=("app",))).forecast("part", cast(Any, seen), 0.0)
+    assert given["limits"] is True

@@ -12,6 +12,8 @@ from latlab._core import schedule as core
 from latlab.lab.forecast.by_schedule import _told, by_schedule, scenarios_of
 from latlab.model import schedule as layouts
 from latlab.model.diagnosis.answer import Interval
+from latlab.model.evidence.said import said
+from latlab.model.evidence.threads import ThreadReason
 from latlab.model.schedule import Frame, Losses, Schedule, ScheduledThread, Source, State, Wait
 from latlab.model.simulation import Scenario, ScenarioPoint, ScheduleForecast
 from latlab.model.threads import Code, Edge, Limit, LimitKind, LockUse, Role, ThreadFindings
@@ -383,3 +385,9 @@ def test_how_often_a_faster_thread_meets_who_holds_a_lock_is_not_forecast(
     assert bool(made) is told
     if not told:
         assert why.startswith("worker waits 20.0 % of its time for a lock that app holds")
+
+
+def test_waits_of_pythons_switch_interval_are_not_simulated_as_sleeps() -> None:
+    why = said(ThreadReason.SWITCH_INTERVALS, name="app", holder="worker")
+    limit = Limit(LimitKind.UNKNOWN, "", 0.0, 0.0, "no name", why_not=(why,))
+    assert by_schedule(schedule(), replace(findings(), limit=limit), lambda line: None) == ((), why)

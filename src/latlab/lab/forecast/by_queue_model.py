@@ -41,6 +41,7 @@ _NO_TIME = 0.95  # of the time: a stage so busy is not given what comes, but com
 _BUSIER = 0.25  # of the time: so much more than its thread a stage of the model may be busy
 _WAITING = 0.5  # of its time: a source that waits so long for other threads puts when they let it
 _WHOLE = 0.7  # of the time: who is as busy has none to spare
+_LEAST_GAIN = 0.03  # of the throughput, by a fifth less work of what limits: less is none
 _NO_LESS = 0.8  # of the time that what limits today is busy, what limits then is, too
 _FURTHER = 1.1  # times the throughput at the knee: it was none
 _FREE = 5.0  # times the throughput: all that limited is gone
@@ -104,6 +105,8 @@ def modelled(
     quarter = _bounded(model, bounds, _QUARTER)
     most = _simulated(quarter, stage, events, seed, _ASKED, deadline) if bounds else {}
     if any(_apart(least[speedup], runs) for speedup, runs in most.items()):
+        if limits and _gain(least) < _LEAST_GAIN:
+            raise _withheld(ModelDoubt.NO_GAIN, stage=stage)
         return _at_least(stage, float(np.mean(services)), least, tuple(bounds))
     found = stubs.forecast(
         [
@@ -396,6 +399,12 @@ def _at_least(
         ForecastSaid.MODEL_OPEN, stage=stage, base_hz=base.value, faster_hz=better.value, stages=who
     )
     return _told(stage, service_ns, points, sentence)
+
+
+def _gain(runs: Mapping[float, Sequence[ModelForecast]]) -> float:
+    """What a fifth less work gains of the throughput."""
+    own, faster = (float(np.mean([run.throughput_hz for run in runs[speedup]])) for speedup in (0.0, 0.2))
+    return faster / max(own, 1e-9) - 1.0
 
 
 def _from(value: float) -> Interval:

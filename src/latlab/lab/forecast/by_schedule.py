@@ -11,7 +11,7 @@ from latlab.errors import LatlabError
 from latlab.lab.forecast.what_limits import with_limits
 from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
 from latlab.model.evidence.forecast import ForecastSaid, Withheld
-from latlab.model.evidence.said import said
+from latlab.model.evidence.said import kind_of, said
 from latlab.model.evidence.threads import ThreadReason
 from latlab.model.schedule import Schedule, State, Wait
 from latlab.model.simulation import Scenario, ScheduleForecast, Simulated
@@ -67,6 +67,8 @@ def by_schedule(
             return (), said(reason, name=name, part=part)
     if (slept := _ends_by_itself(schedule)) > 0:
         return (), said(Withheld.OWN_END, ns=slept)
+    if any(kind_of(why) is ThreadReason.SWITCH_INTERVALS for why in found.limit.why_not):
+        return (), found.limit.why_not[0]  # waits for the interpreter's lock would be simulated as sleeps
     if source := _source_of_its_own_pace(found):
         return (), said(Withheld.OWN_PACE, name=found.limit.name, source=source)
     if _sleep_apart(found):

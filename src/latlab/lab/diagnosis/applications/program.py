@@ -52,10 +52,11 @@ class _Program:
     def forecast(self, stage: str, seen: Observed, deadline: float) -> Forecast:
         """By a queueing model of its queues."""
         assert seen.queues is not None
-        roles = seen.threads.roles if seen.threads is not None else ()
+        threads = seen.threads
+        named = {seen.queues.diagnosis.limiting_stage, threads.limit.name if threads is not None else None}
         return modelled(
-            seen.queues.observation, stage, seed=self.question.seed, deadline=deadline, roles=roles,
-            limits=stage == seen.queues.diagnosis.limiting_stage,
+            seen.queues.observation, stage, seed=self.question.seed, deadline=deadline,
+            roles=threads.roles if threads is not None else (), limits=stage in named,
         )  # fmt: skip
 
 
